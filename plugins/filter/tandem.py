@@ -1,0 +1,103 @@
+"""Filters that turn inventory data and the host tool's answers into what the roles need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible.module_utils.tandem_preflight import platform_for
+
+from tandem.release.digest import release_digest
+
+
+def tandem_nodes(names: list[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ``nodes`` of cluster.json: rank by position, rails as the inventory gives them.
+
+    ``[{"rank": 0, "name": "spark-a", "rails": [{"address": ..., "netdev": ..., "hca": null}]}]``
+    """
+    return [
+        {
+            "rank": rank,
+            "name": str(name),
+            "rails": [
+                {
+                    "address": str(rail["address"]),
+                    "netdev": None if rail.get("netdev") is None else str(rail["netdev"]),
+                    "hca": None if rail.get("hca") is None else str(rail["hca"]),
+                }
+                for rail in hostvars[name]["tandem_rails"]
+            ],
+        }
+        for rank, name in enumerate(names)
+    ]
+
+
+def tandem_platform(platforms: list[dict[str, Any]], host: dict[str, Any], accelerator: str) -> dict[str, Any]:
+    """The entry of a release's ``platforms`` that fits the fact ``tandem_host``.
+
+    Raises ``AnsibleFilterError`` where none fits; the preflight says so before.
+    """
+    found = platform_for(host, platforms, accelerator)
+    if found is None:
+        raise AnsibleFilterError(
+            f"host.platform.unsupported: no platform of the release fits {host['machine']} with "
+            f"Python {host['python']} ({accelerator})"
+        )
+    return found
+
+
+def tandem_release_digest(release_dir: str, platform: str) -> str:
+    """The digest of a release folder for one of its platforms (hexadecimal)."""
+    return release_digest(Path(release_dir), platform)
+
+
+def tandem_findings_text(answer: str, host: str, stderr: str = "") -> str:
+    """The findings of a ``tandem-host`` answer as text that begins with the host's name.
+
+    What is not a JSON document with findings is shown as it is: the last lines of both streams.
+    """
+    try:
+        findings = json.loads(answer)["findings"]
+        lines = [
+            f"{item['code']}: {host}: {item['message']} Fix: {item['fix']}"
+            for item in findings
+            if item["level"] == "error"
+        ]
+    except (ValueError, KeyError, TypeError):
+        lines = []
+    if lines:
+        return "\n".join(lines)
+    tail = [*str(answer).strip().splitlines()[-3:], *str(stderr).strip().splitlines()[-5:]]
+    return f"{host}: {'; '.join(tail) or 'tandem-host gave no answer'}"
+
+
+def tandem_rank_matches(answer: str, digest: str) -> bool:
+    """Whether a ``tandem-host rank status`` answer says: this host runs the wanted configuration."""
+    try:
+        status = json.loads(answer)
+        return bool(status["active"]) and status["running_digest"] == digest
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def tandem_lacking(names: Iterable[str], hostvars: Mapping[str, Any], probe: str) -> list[str]:
+    """The hosts whose registered result ``probe`` is not an exit status of 0, or is missing."""
+    return [str(name) for name in names if hostvars[name].get(probe, {}).get("rc", 1) != 0]
+
+
+class FilterModule:
+    """Register the filters with Ansible."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Name to function."""
+        return {
+            "tandem_findings_text": tandem_findings_text,
+            "tandem_lacking": tandem_lacking,
+            "tandem_nodes": tandem_nodes,
+            "tandem_platform": tandem_platform,
+            "tandem_rank_matches": tandem_rank_matches,
+            "tandem_release_digest": tandem_release_digest,
+        }
