@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
-.PHONY: help setup setup-dev demo demo-down test lint unit molecule lock clean
+.PHONY: help setup setup-dev demo demo-down test lint unit molecule docs lock clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -35,6 +35,9 @@ unit: ## Unit tests
 
 molecule: ## The molecule scenarios
 	@scripts/test molecule
+
+docs: ## The reference pages that are made from the code
+	@$(BIN)/python scripts/variables_doc.py docs/variables.md
 
 lock: ## Make the lock files of the control environment again
 	@scripts/lock

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.tandem_findings import render
-from ansible.module_utils.tandem_preflight import Needs, host_findings, platform_for
 from ansible.plugins.action import ActionBase
 
+from tandem.checks.findings import render
+from tandem.checks.preflight import Needs, host_findings, platform_for
 from tandem.release.digest import release_digest
 
 DOCUMENTATION = r"""

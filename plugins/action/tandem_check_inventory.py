@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.module_utils.tandem_findings import render
-from ansible.module_utils.tandem_inventory import Cluster, Node, inventory_findings
 from ansible.plugins.action import ActionBase
+
+from tandem.checks.findings import render
+from tandem.checks.inventory import Cluster, Node, inventory_findings
 
 DOCUMENTATION = r"""
 module: tandem_check_inventory

@@ -83,18 +83,18 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             self._current.ran += 1
             self._current.changed += int(bool(result._result.get("changed", False)))
 
-    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+    def v2_runner_on_failed(self, _result: Any, ignore_errors: bool = False) -> None:
         """A task failed on one host."""
         if self._current is not None:
             self._current.ran += 1
             self._current.failed += int(not ignore_errors)
 
-    def v2_runner_on_unreachable(self, result: Any) -> None:
+    def v2_runner_on_unreachable(self, _result: Any) -> None:
         """A host did not answer."""
         if self._current is not None:
             self._current.failed += 1
 
-    def v2_playbook_on_stats(self, stats: Any) -> None:
+    def v2_playbook_on_stats(self, _stats: Any) -> None:
         """The run is over."""
         self._close()
         stages = list(self._stages.values())
@@ -105,4 +105,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             self._display.display(line)
         target = os.environ.get("TANDEM_STAGES_FILE")
         if target:
-            Path(target).write_text(json.dumps([asdict(stage) for stage in stages], indent=1), encoding="utf-8")
+            Path(target).write_text(
+                json.dumps([asdict(stage) for stage in stages], indent=1), encoding="utf-8"
+            )

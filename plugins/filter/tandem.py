@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible.module_utils.tandem_preflight import platform_for
 
+from tandem.checks.findings import render
+from tandem.checks.preflight import platform_for
+from tandem.checks.verdict import judge
 from tandem.release.digest import release_digest
 
 
@@ -35,7 +37,9 @@ def tandem_nodes(names: list[str], hostvars: Mapping[str, Any]) -> list[dict[str
     ]
 
 
-def tandem_platform(platforms: list[dict[str, Any]], host: dict[str, Any], accelerator: str) -> dict[str, Any]:
+def tandem_platform(
+    platforms: list[dict[str, Any]], host: dict[str, Any], accelerator: str
+) -> dict[str, Any]:
     """The entry of a release's ``platforms`` that fits the fact ``tandem_host``.
 
     Raises ``AnsibleFilterError`` where none fits; the preflight says so before.
@@ -74,6 +78,19 @@ def tandem_findings_text(answer: str, host: str, stderr: str = "") -> str:
     return f"{host}: {'; '.join(tail) or 'tandem-host gave no answer'}"
 
 
+def tandem_failure_text(result: Mapping[str, Any]) -> str:
+    """Why a task failed, in one line: the host tool's findings, else the last lines of its output, else its message."""
+    for stream in ("stdout", "stderr"):
+        findings = _document(str(result.get(stream, ""))).get("findings")
+        if findings:
+            return " ".join(f"{item['code']}: {item['message']} Fix: {item['fix']}" for item in findings)
+    for field in ("stderr", "stdout", "module_stderr", "msg"):
+        lines = [line.strip() for line in str(result.get(field) or "").splitlines() if line.strip()]
+        if lines:
+            return "; ".join(lines[-6:])
+    return "it gave no reason"
+
+
 def tandem_rank_matches(answer: str, digest: str) -> bool:
     """Whether a ``tandem-host rank status`` answer says: this host runs the wanted configuration."""
     try:
@@ -88,16 +105,47 @@ def tandem_lacking(names: Iterable[str], hostvars: Mapping[str, Any], probe: str
     return [str(name) for name in names if hostvars[name].get(probe, {}).get("rc", 1) != 0]
 
 
+def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    """Whether the pair is proved: ``{"findings", "text", "summary"}``.
+
+    Reads what ``rank inspect`` printed before and after the question from each host's registered results.
+    """
+
+    def looks(register: str) -> dict[str, dict[str, Any]]:
+        return {str(name): _document(hostvars[name].get(register, {}).get("stdout", "")) for name in names}
+
+    rails = {str(name): [str(rail["netdev"]) for rail in hostvars[name]["tandem_rails"]] for name in names}
+    verdict = judge(
+        looks("__vllm_server_before"), looks("__vllm_server_after"), _document(answer) or None, rails
+    )
+    return {
+        "findings": verdict.findings,
+        "text": render(verdict.findings),
+        "summary": verdict.summary,
+    }
+
+
+def _document(text: str) -> dict[str, Any]:
+    """The JSON object in ``text``; empty where there is none."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
 class FilterModule:
     """Register the filters with Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
+            "tandem_failure_text": tandem_failure_text,
             "tandem_findings_text": tandem_findings_text,
             "tandem_lacking": tandem_lacking,
             "tandem_nodes": tandem_nodes,
             "tandem_platform": tandem_platform,
             "tandem_rank_matches": tandem_rank_matches,
             "tandem_release_digest": tandem_release_digest,
+            "tandem_verdict": tandem_verdict,
         }

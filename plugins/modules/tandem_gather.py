@@ -59,7 +59,7 @@ def meminfo(text: str) -> dict[str, int]:
 
 
 def free_bytes(path: str) -> dict[str, Any]:
-    """Free space for ``path``: of the nearest directory above it that exists. Bytes for anybody but root's reserve."""
+    """Bytes free for ``path``, measured at the nearest directory above it that exists."""
     probe = Path(path)
     while not probe.is_dir() and probe != probe.parent:
         probe = probe.parent
@@ -87,10 +87,10 @@ def listeners(text: str) -> dict[int, list[int]]:
     """``{port: [pid, ...]}`` from the text of ``ss -Hltnp``."""
     found: dict[int, list[int]] = {}
     for line in text.splitlines():
-        columns = line.split()
-        if len(columns) < 4 or not columns[3].rpartition(":")[2].isdigit():
+        _state, _received, _sent, local = [*line.split(), "", "", "", ""][:4]
+        if not local.rpartition(":")[2].isdigit():
             continue
-        port = int(columns[3].rpartition(":")[2])
+        port = int(local.rpartition(":")[2])
         pids = [int(pid) for pid in re.findall(r"pid=(\d+)", line)]
         found.setdefault(port, []).extend(pids)
     return found
@@ -180,7 +180,8 @@ def gather(paths: list[str], ports: list[int], names: list[str], releases_dir: s
         "packages": packages(names),
         "releases": sorted(path.parent.name for path in Path(releases_dir).glob("*/manifest.json")),
         "netplan": {
-            str(path): netplan_owners(_text(str(path))) for path in sorted(Path("/etc/netplan").glob("*.yaml"))
+            str(path): netplan_owners(_text(str(path)))
+            for path in sorted(Path("/etc/netplan").glob("*.yaml"))
         },
         "systemd": Path("/run/systemd/system").is_dir(),
     }

@@ -65,7 +65,8 @@ def up(name: Name = "demo", network: Network = "10.231.7") -> None:
         )
         if stages_file.exists():
             clock.stages += [
-                (stage["name"], stage["seconds"]) for stage in json.loads(stages_file.read_text(encoding="utf-8"))
+                (stage["name"], stage["seconds"])
+                for stage in json.loads(stages_file.read_text(encoding="utf-8"))
             ]
     if outcome.returncode != 0:
         console.print(
@@ -82,12 +83,12 @@ def up(name: Name = "demo", network: Network = "10.231.7") -> None:
 @app.command()
 def lab(name: Name = "demo", network: Network = "10.231.7") -> None:
     """Only the hosts: two virtual Sparks, the head with the demo model in a directory of its own."""
-    from tandem.demo_model.build import build
+    from tandem.demo_model.build import write_model
 
     _tandem("lab", "up", "--name", name, "--network", network)
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / MODEL_NAME
-        build(model)
+        write_model(model, seed=0)
         _tandem("lab", "put", "--name", name, HOSTS[0], str(model), MODEL_ON_HEAD)
 
 
@@ -103,8 +104,10 @@ def ask(url: str, question: str = QUESTION) -> dict[str, Any]:
     Raises ``typer.Exit`` with its status where no completion comes back.
     """
     outcome = subprocess.run(
-        [sys.executable, "-m", "tandem_host", "probe", "completion"]
-        + ["--url", url, "--model", MODEL_NAME, "--prompt", question, "--deadline", "60"],
+        [
+            *(sys.executable, "-m", "tandem_host", "probe", "completion", "--url", url),
+            *("--model", MODEL_NAME, "--prompt", question, "--max-tokens", "64", "--deadline", "60"),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -150,6 +153,11 @@ def _on_host(name: str, host: str) -> dict[str, Any]:
     return document
 
 
+def _release(status: dict[str, Any]) -> str:
+    release = status.get("running_release") or {}
+    return f"{release.get('name', '?')}-{release.get('digest', '?')}"
+
+
 def _report(console: Console, name: str, url: str, answer: dict[str, Any], clock: Clock) -> None:
     where = Table("host", "rank", "process", "release", title="What runs where", title_justify="left")
     for host in HOSTS:
@@ -158,7 +166,7 @@ def _report(console: Console, name: str, url: str, answer: dict[str, Any], clock
             host,
             f"{status.get('rank', '?')}{' (API)' if status.get('rank') == 0 else ''}",
             str(status.get("pid", "?")),
-            str(status.get("release", "?")),
+            _release(status),
         )
     times = Table("stage", "seconds", title="What took how long", title_justify="left")
     times.columns[1].justify = "right"

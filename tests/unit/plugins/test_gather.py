@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-SPEC = importlib.util.spec_from_file_location(
-    "tandem_gather", Path(__file__).parents[3] / "plugins" / "modules" / "tandem_gather.py"
-)
-assert SPEC is not None
-assert SPEC.loader is not None
-gather = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(gather)
+from modules import tandem_gather as gather
 
 
 def test_os_release() -> None:
-    assert gather.os_release('NAME="Ubuntu"\nID=ubuntu\nVERSION_ID="24.04"\n') == {"id": "ubuntu", "version": "24.04"}
+    assert gather.os_release('NAME="Ubuntu"\nID=ubuntu\nVERSION_ID="24.04"\n') == {
+        "id": "ubuntu",
+        "version": "24.04",
+    }
 
 
 def test_os_release_that_says_nothing() -> None:
@@ -23,7 +19,7 @@ def test_os_release_that_says_nothing() -> None:
 
 
 def test_meminfo() -> None:
-    text = "MemTotal:       127600000 kB\nMemFree:        1000 kB\nMemAvailable:   2000 kB\nHugePages_Total:  0\n"
+    text = "MemTotal:  127600000 kB\nMemFree:        1000 kB\nMemAvailable:   2000 kB\nHugePages_Total:  0\n"
     assert gather.meminfo(text) == {"MemTotal": 127600000, "MemFree": 1000, "MemAvailable": 2000}
 
 

@@ -7,10 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-try:
-    from ansible.module_utils.tandem_findings import Finding, error
-except ImportError:
-    from module_utils.tandem_findings import Finding, error  # type: ignore[no-redef]
+from tandem.checks.findings import Finding, error
 
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
@@ -18,6 +15,7 @@ NETDEV = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$")
 FABRIC_KINDS = ("roce", "soft-roce", "ethernet")
 # RFC 8200: IPv6 needs 1280. 9216 is the largest frame that ConnectX-7 takes.
 MTU_RANGE = (1280, 9216)
+UNPRIVILEGED_PORTS = range(1024, 65536)
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def _value_findings(cluster: Cluster) -> list[Finding]:
     seen: dict[int, str] = {}
     for name, value in cluster.ports.items():
         port = _as_int(value)
-        if port is None or not 1024 <= port <= 65535:
+        if port is None or port not in UNPRIVILEGED_PORTS:
             found.append(
                 error(
                     "inventory.port.range",

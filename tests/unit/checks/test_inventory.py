@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible.module_utils.tandem_inventory import Cluster, Node, inventory_findings
+
+from tandem.checks.inventory import Cluster, Node, inventory_findings
 
 
 def rails(number: int, subnets: tuple[int, ...] = (200, 201)) -> list[dict[str, Any]]:
@@ -65,7 +66,11 @@ def test_names_and_ipv6_rails_are_fine() -> None:
         (pair(absolute_paths={"x": "/srv/../etc"}), "inventory.path.relative", "/srv/../etc"),
         (with_rails(None, rails(2)), "inventory.rails.missing", "spark-a: tandem_rails is None"),
         (with_rails(["192.168.200.1/24"], rails(2)), "inventory.rails.shape", "spark-a: tandem_rails[0]"),
-        (with_rails([{"netdev": "", "address": "192.168.200.1/24"}], rails(2)), "inventory.rails.netdev", "is ''"),
+        (
+            with_rails([{"netdev": "", "address": "192.168.200.1/24"}], rails(2)),
+            "inventory.rails.netdev",
+            "is ''",
+        ),
         (
             with_rails([{"netdev": "e", "address": "192.168.200/24"}], rails(2)),
             "inventory.address.invalid",
@@ -87,7 +92,11 @@ def test_names_and_ipv6_rails_are_fine() -> None:
             "uses e for two rails",
         ),
         (with_rails(rails(1)[:1], rails(2)), "inventory.rails.count", "spark-a has 1, spark-b has 2"),
-        (with_rails(rails(1), rails(1)), "inventory.address.duplicate", "192.168.200.1 belongs to spark-a rail 0"),
+        (
+            with_rails(rails(1), rails(1)),
+            "inventory.address.duplicate",
+            "192.168.200.1 belongs to spark-a rail 0",
+        ),
         (with_rails(rails(1), rails(2, (200, 202))), "inventory.rails.subnet", "rail 1 is not in one subnet"),
         (
             with_rails(rails(1, (200, 200)), rails(2, (200, 200))),

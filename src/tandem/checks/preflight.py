@@ -6,10 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-try:
-    from ansible.module_utils.tandem_findings import Finding, error
-except ImportError:
-    from module_utils.tandem_findings import Finding, error  # type: ignore[no-redef]
+from tandem.checks.findings import Finding, error
 
 GIB = 1024**3
 Facts = dict[str, Any]
@@ -189,7 +186,9 @@ def agreement_findings(facts: dict[str, Facts]) -> list[Finding]:
         if len(set(answers.values())) > 1:
             listing = ", ".join(f"{name} has {value}" for name, value in answers.items())
             found.append(
-                error(code, f"the hosts differ in {what}: {listing}.", "bring both hosts to the same release.")
+                error(
+                    code, f"the hosts differ in {what}: {listing}.", "bring both hosts to the same release."
+                )
             )
     return found
 

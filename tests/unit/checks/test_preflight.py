@@ -6,15 +6,16 @@ import copy
 from typing import Any
 
 import pytest
-from ansible.module_utils.tandem_preflight import (
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tandem.checks.preflight import (
     GIB,
     Needs,
     clock_findings,
     clock_offset,
     host_findings,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 NEEDS = Needs(
     release="lab-cpu",
@@ -80,7 +81,11 @@ FULL = {"/opt/tandem": {"free": 8.5 * GIB, "device": 1}, "/var/lib/tandem": {"fr
             "host.port.busy",
             "spark-b: port 8888 is held by nginx (pid 7, unit nginx.service)",
         ),
-        ({"interfaces": {"lo": {}, "eth0": {}}}, "host.rail.missing", "no interface enp1s0f0np0; it has eth0"),
+        (
+            {"interfaces": {"lo": {}, "eth0": {}}},
+            "host.rail.missing",
+            "no interface enp1s0f0np0; it has eth0",
+        ),
         (
             {"netplan": {"/etc/netplan/40-cx7.yaml": ["enp1s0f0np0"]}},
             "host.rail.owned",
@@ -96,7 +101,10 @@ def test_an_unfit_host_is_named(changes: dict[str, Any], code: str, words: str) 
 
 
 def test_disks_are_counted_apart_where_they_are_apart() -> None:
-    disks = {"/opt/tandem": {"free": 8.5 * GIB, "device": 1}, "/var/lib/tandem": {"free": 2 * GIB, "device": 2}}
+    disks = {
+        "/opt/tandem": {"free": 8.5 * GIB, "device": 1},
+        "/var/lib/tandem": {"free": 2 * GIB, "device": 2},
+    }
     assert findings(disks=disks) == {}
 
 
@@ -119,7 +127,9 @@ def test_our_own_netplan_file_may_own_the_rail() -> None:
     latency=st.floats(0, 30),
     where=st.floats(0, 1),
 )
-def test_a_slow_answer_never_looks_like_a_wrong_clock(true_offset: float, latency: float, where: float) -> None:
+def test_a_slow_answer_never_looks_like_a_wrong_clock(
+    true_offset: float, latency: float, where: float
+) -> None:
     """Two clocks less than 2 s apart pass, however long the answers took."""
     slow = {"asked_at": 0.0, "answered_at": latency, "time": latency * where + true_offset}
     exact = {"asked_at": 0.0, "answered_at": 0.0, "time": 0.0}

@@ -1,0 +1,1 @@
+"""What must hold before and after a run: pure functions over plain data."""

@@ -1,0 +1,108 @@
+"""A wheelhouse: a directory with exactly the wheels of one platform of a release.
+
+``.index.json`` in it records size and time of every wheel whose hash was found right, so that a complete
+wheelhouse is recognized without reading half a gigabyte. A wheel gets its own name only after its hash was checked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tandem.release.lockfile import Pin, Wheel, read_lock
+from tandem.release.schema import Platform, Release
+
+INDEX = ".index.json"
+PARTIAL = ".partial"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One wheel that belongs into the wheelhouse, and the package it is for."""
+
+    pin: Pin
+    wheel: Wheel
+
+
+@dataclass
+class State:
+    """How a wheelhouse compares with its lock."""
+
+    good: list[Wanted] = field(default_factory=list)
+    missing: list[Wanted] = field(default_factory=list)
+    unchecked: list[Wanted] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every wheel is there with the recorded size and time."""
+        return not self.missing and not self.unchecked
+
+
+def wanted_wheels(directory: Path, release: Release, platform: Platform) -> list[Wanted]:
+    """All wheels of a platform: those of its lock and of the build lock; raises LockError."""
+    pins = [*read_lock(directory / platform.lock), *read_lock(directory / release.build_lock)]
+    return [Wanted(pin, wheel) for pin in pins for wheel in pin.wheels if wheel.fits(platform.machine)]
+
+
+def read_index(destination: Path) -> dict[str, dict[str, Any]]:
+    """``{file: {"sha256", "size", "mtime_ns"}}``; empty where there is none or it is damaged."""
+    try:
+        document = json.loads((destination / INDEX).read_text(encoding="utf-8"))
+        files = document["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return files if isinstance(files, dict) else {}
+
+
+def write_index(destination: Path, files: dict[str, dict[str, Any]]) -> None:
+    """Replace the index in one step; raises OSError."""
+    part = destination / f"{INDEX}.part"
+    text = json.dumps({"schema": 1, "files": dict(sorted(files.items()))}, indent=1)
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(destination / INDEX)
+
+
+def record(path: Path, sha256: str) -> dict[str, Any]:
+    """The index entry of a wheel whose hash is known to be ``sha256``."""
+    status = path.stat()
+    return {"sha256": sha256, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def compare(destination: Path, wanted: Sequence[Wanted]) -> State:
+    """Which wheels are there, judged by the index alone; nothing is read or hashed."""
+    index = read_index(destination)
+    state = State()
+    for item in wanted:
+        path = destination / item.wheel.file
+        if not path.is_file():
+            state.missing.append(item)
+        elif index.get(item.wheel.file) == record(path, item.wheel.sha256):
+            state.good.append(item)
+        else:
+            state.unchecked.append(item)
+    return state
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def exclusive(destination: Path) -> Iterator[None]:
+    """Hold the wheelhouse for this process; waits for another ``fetch`` into it to end."""
+    destination.mkdir(parents=True, exist_ok=True)
+    with (destination / ".lock").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

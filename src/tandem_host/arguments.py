@@ -1,0 +1,42 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tandem_host.host import Host
+
+CLUSTER_FILE = Path("/etc/tandem/cluster.json")
+SERVE_FILE = Path("/etc/tandem/serve.json")
+FABRIC_ENV_FILE = Path("/run/tandem/fabric.env")
+STATE_FILE = Path("/run/tandem/rank.json")
+
+
+def add_root(parser: argparse.ArgumentParser) -> None:
+    """Add ``--root``: read DIR/sys, DIR/proc, DIR/etc … instead of the real ones."""
+    parser.add_argument(
+        "--root", type=Path, default=Path("/"), metavar="DIR", help="read DIR/sys, DIR/proc, … instead"
+    )
+
+
+def host_of(arguments: argparse.Namespace) -> Host:
+    """The host that ``--root`` names; raises BadInputError when it is not a directory."""
+    from tandem_host.findings import BadInputError, error
+    from tandem_host.host import Host
+
+    root: Path = arguments.root
+    if not root.is_dir():
+        text = f"--root {root} is not a directory."
+        raise BadInputError(
+            [error("usage.root.missing", text, "Give a directory that holds sys, proc and etc.")]
+        )
+    return Host(root.resolve())
+
+
+def group(areas: Any, name: str, summary: str) -> Any:
+    """Add the parser of one area and return what its commands are added to."""
+    area = areas.add_parser(name, help=summary, description=summary)
+    return area.add_subparsers(dest="command", required=True, metavar="COMMAND")

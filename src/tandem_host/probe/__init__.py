@@ -1,0 +1,1 @@
+"""Asking the server for tokens: readiness and liveness are a real completion."""

@@ -1,0 +1,1 @@
+"""One vLLM rank of this host: what it is started with, whether it runs, and what it talks to."""

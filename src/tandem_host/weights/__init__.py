@@ -1,0 +1,1 @@
+"""Model directories: what must be in them, and whether it is."""
