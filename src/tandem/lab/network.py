@@ -1,0 +1,128 @@
+"""The lab's networks: namespaces, the management bridge, and cables that can be cut.
+
+A cable is a bridge in a namespace of its own with one port a host. Setting its ports down takes the carrier
+from both hosts' interfaces and leaves their configuration alone, which is what pulling a cable does. Nothing
+here forwards or routes: a host reaches the other host and this machine, and has no default route.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tandem.lab.shell import run, run_json, succeeds
+from tandem.lab.spec import MANAGEMENT, RAILS, Host, Lab, LabError, overlapping, rail_number
+
+#: More than the rails' 9000, so that the cable is never the limit.
+CABLE_MTU = "9216"
+
+
+def namespaces(lab: Lab) -> list[str]:
+    """The names of the lab's network namespaces."""
+    return [lab.cables, *(host.namespace for host in lab.hosts)]
+
+
+def is_complete(lab: Lab) -> bool:
+    """Whether every part is there."""
+    if not all(Path("/run/netns", name).exists() for name in namespaces(lab)):
+        return False
+    if not Path("/sys/class/net", lab.bridge).exists():
+        return False
+    return all(
+        succeeds(["ip", "-n", host.namespace, "link", "show", device])
+        for host in lab.hosts
+        for device in (MANAGEMENT, *RAILS)
+    )
+
+
+def refuse_overlap(lab: Lab) -> None:
+    """Raise LabError where this machine reaches the management network another way."""
+    routes = run_json("ip", "-j", "-4", "route", "show", "table", "all")
+    device = overlapping(routes, lab.network, own_device=lab.bridge)
+    if device:
+        raise LabError(
+            f"{lab.network}.0/24 is in use on this machine already (through {device}); "
+            "choose another with --network, such as 10.231.77, or `tandem lab down` the lab that has it"
+        )
+
+
+def create(lab: Lab) -> None:
+    """Make all networks. Raises LabError where this machine forbids a part."""
+    for name in namespaces(lab):
+        run("ip", "netns", "add", name)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+    run("ip", "link", "add", lab.bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0")
+    run("ip", "address", "add", f"{lab.gateway}/24", "dev", lab.bridge)
+    run("ip", "link", "set", lab.bridge, "up")
+    for host in lab.hosts:
+        port = f"tl{lab.tag}m{host.number}"
+        run("ip", "link", "add", port, "type", "veth", "peer", "name", MANAGEMENT, "netns", host.namespace)
+        run("ip", "link", "set", port, "master", lab.bridge, "up")
+    for rail, netdev in enumerate(RAILS):
+        cable = f"cable{rail}"
+        run(
+            "ip",
+            "-n",
+            lab.cables,
+            "link",
+            "add",
+            cable,
+            "type",
+            "bridge",
+            "stp_state",
+            "0",
+            "forward_delay",
+            "0",
+        )
+        for host in lab.hosts:
+            port = _port(rail, host)
+            kind = ("type", "veth", "peer", "name", netdev, "netns", host.namespace)
+            run("ip", "link", "add", port, "netns", lab.cables, *kind)
+            run("ip", "-n", lab.cables, "link", "set", port, "mtu", CABLE_MTU)
+            run("ip", "-n", lab.cables, "link", "set", port, "master", cable, "up")
+        run("ip", "-n", lab.cables, "link", "set", cable, "mtu", CABLE_MTU, "up")
+
+
+def remove(lab: Lab) -> None:
+    """Remove whatever is there of the networks; their hosts must be off."""
+    for name in namespaces(lab):
+        if Path("/run/netns", name).exists():
+            run("ip", "netns", "delete", name)
+    for number in range(len(lab.hosts)):
+        # The kernel removes a veth with its namespace, a moment later.
+        port = f"tl{lab.tag}m{number}"
+        if Path("/sys/class/net", port).exists():
+            succeeds(["ip", "link", "delete", port])
+    if Path("/sys/class/net", lab.bridge).exists():
+        run("ip", "link", "delete", lab.bridge)
+
+
+def power_off(host: Host) -> None:
+    """Bring those of a host's interfaces that are there to what they are without power: down, bare."""
+    there = {link["ifname"] for link in run_json("ip", "-j", "-n", host.namespace, "link", "show")}
+    for device in there.intersection((MANAGEMENT, *RAILS)):
+        run("ip", "-n", host.namespace, "link", "set", device, "down", "mtu", "1500")
+        run("ip", "-n", host.namespace, "address", "flush", "dev", device)
+
+
+def set_cable(lab: Lab, netdev: str, plugged: bool) -> None:
+    """Plug in or pull the cable of the rail ``netdev``; both hosts see their carrier come or go."""
+    rail = rail_number(netdev)
+    for host in lab.hosts:
+        run("ip", "-n", lab.cables, "link", "set", _port(rail, host), "up" if plugged else "down")
+
+
+def is_plugged(lab: Lab, netdev: str) -> bool:
+    """Whether the cable of the rail ``netdev`` is in."""
+    [link] = run_json("ip", "-j", "-n", lab.cables, "link", "show", _port(rail_number(netdev), lab.hosts[0]))
+    return "UP" in link["flags"]
+
+
+def processes(host: Host) -> list[int]:
+    """The processes in a host's namespace: everything that runs on it."""
+    if not Path("/run/netns", host.namespace).exists():
+        return []
+    return [int(word) for word in run("ip", "netns", "pids", host.namespace).split()]
+
+
+def _port(rail: int, host: Host) -> str:
+    return f"rail{rail}-{host.number}"

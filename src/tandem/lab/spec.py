@@ -1,0 +1,151 @@
+"""What a lab is made of: names, addresses, interfaces, places. Pure, no host needed."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE = Path("/var/lib/tandem-lab")
+CACHE = Path("/var/cache/tandem-lab")
+USER = "spark"
+HOST_NAMES = ("spark-a", "spark-b")
+#: A Spark's own names: the first ConnectX-7 port as its two PCIe functions show it, and the 10 GbE port.
+RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
+MANAGEMENT = "enP7s7"
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
+
+
+class LabError(Exception):
+    """What went wrong and what to do about it, as one message for a person."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One virtual Spark. ``address`` is on the management network; ``number`` counts from 0."""
+
+    name: str
+    number: int
+    address: str
+    namespace: str
+    machine: str
+    directory: Path
+
+    @property
+    def root(self) -> Path:
+        """The host's file system as it sees it."""
+        return self.directory / "root"
+
+    @property
+    def console(self) -> Path:
+        """What its boot prints."""
+        return self.directory / "console.log"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Two hosts, a management network ``network``.0/24 and one cable a rail."""
+
+    name: str
+    network: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise LabError(
+                f"a lab cannot be named {self.name!r}: use a small letter, then up to 15 small letters, "
+                "digits and hyphens, such as demo"
+            )
+        if not _is_private(self.network):
+            raise LabError(
+                f"the management network cannot be {self.network!r}: give the first three parts of a private "
+                "network, such as 10.231.7"
+            )
+
+    @property
+    def tag(self) -> str:
+        """Six characters from the name: interface names have room for fifteen."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:6]
+
+    @property
+    def directory(self) -> Path:
+        """Everything of this lab on this machine."""
+        return STATE / self.name
+
+    @property
+    def bridge(self) -> str:
+        """The management network's bridge on this machine."""
+        return f"tl{self.tag}br"
+
+    @property
+    def gateway(self) -> str:
+        """This machine on the management network."""
+        return f"{self.network}.1"
+
+    @property
+    def cables(self) -> str:
+        """The namespace in which the cables between the hosts can be cut."""
+        return f"tandem-{self.name}-cables"
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The virtual Sparks, the head first."""
+        return tuple(
+            Host(
+                name=name,
+                number=number,
+                address=f"{self.network}.{11 + number}",
+                namespace=f"tandem-{self.name}-{name}",
+                machine=f"tandem-{self.name}-{name}",
+                directory=self.directory / name,
+            )
+            for number, name in enumerate(HOST_NAMES)
+        )
+
+    def host(self, name: str) -> Host:
+        """The host called ``name``. Raises LabError for another name."""
+        for host in self.hosts:
+            if host.name == name:
+                return host
+        raise LabError(f"lab {self.name} has no host {name!r}; it has {', '.join(HOST_NAMES)}")
+
+
+def _is_private(network: str) -> bool:
+    try:
+        return ipaddress.IPv4Network(f"{network}.0/24").is_private
+    except ValueError:
+        return False
+
+
+def rail_number(netdev: str) -> int:
+    """Which rail ``netdev`` is. Raises LabError where it is none."""
+    if netdev not in RAILS:
+        raise LabError(f"{netdev!r} is not a rail; the rails are {', '.join(RAILS)}")
+    return RAILS.index(netdev)
+
+
+def client_directory(home: Path, name: str) -> Path:
+    """Where the person's ssh configuration of a lab is."""
+    return home / ".tandem" / "lab" / name
+
+
+def overlapping(routes: list[dict[str, object]], network: str, own_device: str) -> str | None:
+    """The device over which a part of ``network``.0/24 is reached already, or None.
+
+    ``routes`` is the answer of ``ip -j -4 route show table all``. A default route is no claim.
+    """
+    wanted = ipaddress.ip_network(f"{network}.0/24")
+    for route in routes:
+        destination = str(route.get("dst", "default"))
+        device = str(route.get("dev", "another route"))
+        if destination == "default" or device == own_device:
+            continue
+        try:
+            there = ipaddress.ip_network(destination, strict=False)
+        except ValueError:
+            continue
+        if there.version == wanted.version and there.prefixlen > 0 and there.overlaps(wanted):
+            return device
+    return None
