@@ -105,6 +105,18 @@ def tandem_lacking(names: Iterable[str], hostvars: Mapping[str, Any], probe: str
     return [str(name) for name in names if hostvars[name].get(probe, {}).get("rc", 1) != 0]
 
 
+def tandem_start_failure(names: Iterable[str], hostvars: Mapping[str, Any], head: str) -> str:
+    """Why the pair did not come up: what the head's probe found, and the last words of each host's rank."""
+    ready = hostvars[head].get("__vllm_server_ready", {})
+    why = tandem_findings_text(ready["stdout"], head, ready.get("stderr", "")) if "stdout" in ready else ""
+    lines = [f"serve.start.failed: {head}: the pair did not come up and was stopped. {why}".strip()]
+    for name in names:
+        words = hostvars[name].get("__vllm_server_journal", {}).get("stdout_lines", [])
+        lines += [f"{name} | {line}" for line in words]
+    lines.append("Fix: read `journalctl -u tandem-rank` on both hosts, mend the cause and run site.yml again.")
+    return "\n".join(lines)
+
+
 def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """Whether the pair is proved: ``{"findings", "text", "summary"}``.
 
@@ -147,5 +159,6 @@ class FilterModule:
             "tandem_platform": tandem_platform,
             "tandem_rank_matches": tandem_rank_matches,
             "tandem_release_digest": tandem_release_digest,
+            "tandem_start_failure": tandem_start_failure,
             "tandem_verdict": tandem_verdict,
         }
