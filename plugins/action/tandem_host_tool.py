@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+
+from tandem.host_tool import build
 
 DOCUMENTATION = r"""
 module: tandem_host_tool
@@ -22,25 +23,7 @@ options:
   group: {type: str, default: root, description: Group of the file.}
   mode: {type: str, default: "0755", description: Mode of the file.}
 """
-_PLUGINS = Path(__file__).resolve().parents[1]
-_SOURCE = _PLUGINS.parent / "src" / "tandem_host"
 _DEFAULTS = {"owner": "root", "group": "root", "mode": "0755"}
-
-
-def _program() -> bytes:
-    """The program, by ``plugins/module_utils/tandem_zipapp.py``.
-
-    Loaded by its path: ansible-core puts the project's module_utils into modules, but does not make them
-    importable on the control machine.
-    """
-    spec = importlib.util.spec_from_file_location(
-        "tandem_zipapp", _PLUGINS / "module_utils" / "tandem_zipapp.py"
-    )
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError("plugins/module_utils/tandem_zipapp.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return bytes(module.build(_SOURCE))
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -59,7 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 f"tandem_host_tool takes dest (absolute), owner, group and mode ({wrong})"
             )
         try:
-            program = _program()
+            program = build()
         except OSError as problem:
             raise AnsibleActionFail(f"tandem-host cannot be built: {problem}") from problem
         with tempfile.TemporaryDirectory(prefix="tandem-host-") as directory:

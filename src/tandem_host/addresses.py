@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_interface
 
-from tandem_host.findings import BadInputError, error
+from tandem_host.findings import UnusableError, error
 from tandem_host.host import Host
+from tandem_host.strict import parse as parse_json
+from tandem_host.system import ask
 
 Address = IPv4Address | IPv6Address
 InterfaceAddress = IPv4Interface | IPv6Interface
@@ -28,7 +29,7 @@ class Interface:
 
 def parse(text: str) -> tuple[Interface, ...]:
     """Read the output of ``ip -j addr``; raises ValueError when it is something else."""
-    data = json.loads(text)
+    data = parse_json(text)
     if not isinstance(data, list):
         raise TypeError("not a list of interfaces")
     found = []
@@ -57,33 +58,22 @@ def parse(text: str) -> tuple[Interface, ...]:
 def read(host: Host) -> tuple[Interface, ...]:
     """The interfaces of a host; under a root from ``tandem-fixture/ip-addr.json``.
 
-    Raises BadInputError when the tree has no such file or ``ip`` does not answer.
+    Raises UnusableError when the tree has no such file or ``ip`` does not answer.
     """
     if host.live:
-        source, text = "ip -j addr", _ask_kernel()
+        source, text = "ip -j addr", ask(["ip", "-j", "addr"], 10)
     else:
         file = host.path("/tandem-fixture/ip-addr.json")
         source, text = str(file), host.read("/tandem-fixture/ip-addr.json")
     if text is None:
         fix = "Save the output of `ip -j addr` there." if not host.live else "apt-get install iproute2"
-        raise BadInputError([error("host.addresses.missing", f"{host.name}: {source} gives nothing.", fix)])
+        raise UnusableError([error("host.addresses.missing", f"{host.name}: {source} gives nothing.", fix)])
     try:
         return parse(text)
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         message = f"{host.name}: {source} cannot be understood: {problem}."
         fix = "It must be the output of `ip -j addr` of iproute2."
-        raise BadInputError([error("host.addresses.invalid", message, fix)]) from problem
-
-
-def _ask_kernel() -> str | None:
-    import subprocess  # costs 10 ms that a tree does not need
-
-    command = ["ip", "-j", "addr"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout
+        raise UnusableError([error("host.addresses.invalid", message, fix)]) from problem
 
 
 def holders(interfaces: Iterable[Interface], address: Address) -> list[Interface]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,23 @@ CLUSTER_FILE = Path("/etc/tandem/cluster.json")
 SERVE_FILE = Path("/etc/tandem/serve.json")
 FABRIC_ENV_FILE = Path("/run/tandem/fabric.env")
 STATE_FILE = Path("/run/tandem/rank.json")
+_LONGEST_SECONDS = 7 * 24 * 3600.0
+
+
+def seconds(text: str) -> float:
+    """A number of seconds from 0 to a week, as the type of an argument; raises ValueError."""
+    value = float(text)
+    if not math.isfinite(value) or not 0 <= value <= _LONGEST_SECONDS:
+        raise ValueError
+    return value
+
+
+def count(text: str) -> int:
+    """A whole number from 1, as the type of an argument; raises ValueError."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from ipaddress import ip_interface
 from pathlib import Path
 
 from tandem_host.addresses import Address, InterfaceAddress
-from tandem_host.findings import BadInputError, Finding, error
-from tandem_host.strict import Fields, load
+from tandem_host.findings import BadInputError, Finding, UnusableError, error
+from tandem_host.strict import Fields, load, shown
 
 KINDS = ("roce", "soft-roce", "ethernet")
 GID_POLICIES = ("auto", "pin")
+_DEVICE = re.compile(r"[^\s/:]{1,63}")
 MTU_RANGE = (1280, 9978)  # below: no IPv6; above: ConnectX-7 refuses it
 
 
@@ -69,9 +71,9 @@ class Cluster:
 
 
 def read(path: Path) -> Cluster:
-    """Read and check ``cluster.json``; raises BadInputError with every problem of the file."""
+    """Read and check ``cluster.json``; raises UnusableError with every problem of the file."""
     findings: list[Finding] = []
-    top = Fields(load(path, "cluster"), path, "cluster", findings)
+    top = Fields(load(path, "cluster.file"), path, "cluster", findings)
     top.integer("schema", 1, 1)
     nodes = tuple(_node(item) for item in top.objects("nodes"))
     fabric = top.object("fabric")
@@ -85,7 +87,7 @@ def read(path: Path) -> Cluster:
     if not findings:
         findings.extend(_contradictions(nodes, described, ports, path))
     if findings:
-        raise BadInputError(findings)
+        raise UnusableError(findings)
     return Cluster(tuple(sorted(nodes, key=lambda node: node.rank)), described, *ports)
 
 
@@ -104,15 +106,24 @@ def _rail(fields: Fields) -> Rail:
             address = ip_interface(text)
         except ValueError:
             fields.problem(
-                "address", f'is "{text}", wanted an address with its prefix length like 10.0.0.1/24'
+                "address", f"is {shown(text)}, wanted an address with its prefix length like 10.0.0.1/24"
             )
         else:
             unusable = _unusable(address, text)
             if unusable:
                 fields.problem("address", f'is "{text}": {unusable}')
-    rail = Rail(address, fields.optional_text("netdev"), fields.optional_text("hca"))
+    rail = Rail(address, _device(fields, "netdev"), _device(fields, "hca"))
     fields.finish()
     return rail
+
+
+def _device(fields: Fields, field: str) -> str | None:
+    """The name of a device, which is also the name of its directory in /sys."""
+    name = fields.optional_text(field)
+    if name and (not _DEVICE.fullmatch(name) or name in {".", ".."}):
+        fields.problem(field, f"is {shown(name)}, which no device can be called")
+        return None
+    return name
 
 
 def _unusable(address: InterfaceAddress, text: str) -> str | None:
@@ -210,7 +221,10 @@ def _subnet_contradictions(nodes: tuple[Node, ...], path: Path) -> list[Finding]
 
 
 def own_node(cluster: Cluster, rank: int | None, local: Iterable[Address], host_name: str) -> Node:
-    """The node of this host: by ``rank``, or by the addresses it holds; raises BadInputError."""
+    """The node of this host: by ``rank``, or by the addresses it holds; raises UnusableError.
+
+    A rank that is not there raises BadInputError: somebody gave it.
+    """
     if rank is not None:
         for node in cluster.nodes:
             if node.rank == rank:
@@ -226,9 +240,9 @@ def own_node(cluster: Cluster, rank: int | None, local: Iterable[Address], host_
     if not mine:
         text = f"{host_name} holds none of the fabric's addresses: {wanted}."
         fix = "ip -br addr; then ansible-playbook site.yml sets the addresses, or give --rank."
-        raise BadInputError([error("cluster.rank.undecided", text, fix)])
+        raise UnusableError([error("cluster.rank.undecided", text, fix)])
     names = ", ".join(node.name for node in mine)
     text = f"{host_name} holds fabric addresses of several hosts: {names}."
-    raise BadInputError(
+    raise UnusableError(
         [error("cluster.rank.undecided", text, "Remove the foreign address, or give --rank.")]
     )

@@ -9,9 +9,12 @@ from pathlib import Path
 
 def write_atomic(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace ``path`` with ``text`` (UTF-8) in one step; raises OSError and leaves the old file."""
-    # Not tempfile, whose imports take longer than all of this. Only one process writes a given file.
+    # Not tempfile, whose imports take longer than all of this. Only one process writes a given file, so what
+    # has this name was left by a process with the same number that was killed.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
         descriptor = os.open(
             temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
@@ -21,9 +24,11 @@ def write_atomic(path: Path, text: str, mode: int = 0o644) -> None:
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as problem:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(problem, OSError):  # name the file that the caller knows
+            raise OSError(problem.errno, problem.strerror, str(path)) from problem
         raise
 
 

@@ -27,12 +27,20 @@ class Finding:
         return asdict(self)
 
 
-class BadInputError(Exception):
-    """The command line or a file it names cannot be used: the command ends with exit status 2."""
+class UnusableError(Exception):
+    """What is on the host is missing or cannot be used: the command ends with its findings, status 1."""
+
+    status = 1
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = list(findings)
         super().__init__("; ".join(f"{item.code}: {item.message}" for item in self.findings))
+
+
+class BadInputError(UnusableError):
+    """The command line asks for what cannot be: the command ends with its findings, exit status 2."""
+
+    status = 2
 
 
 def error(code: str, message: str, fix: str) -> Finding:

@@ -36,7 +36,7 @@ class Host:
         """
         try:
             return self.path(absolute).read_text(encoding="utf-8", errors="replace").strip()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a zero byte in a name
             return None
 
     def read_int(self, absolute: str | Path) -> int | None:
@@ -51,9 +51,12 @@ class Host:
         """Names in a directory, sorted; empty if there is no such directory."""
         try:
             return sorted(os.listdir(self.path(absolute)))  # noqa: PTH208 - one call, no Path object per entry
-        except OSError:
+        except (OSError, ValueError):
             return []
 
     def exists(self, absolute: str | Path) -> bool:
-        """Whether the path exists."""
-        return self.path(absolute).exists()
+        """Whether the path exists, as far as this user can see."""
+        try:
+            return self.path(absolute).exists()
+        except (OSError, ValueError):
+            return False

@@ -61,6 +61,8 @@ def processes(host: Host) -> dict[int, Process]:
             continue
         comm = text[text.index("(") + 1 : text.rindex(")")]
         fields = text.rpartition(")")[2].split()
+        if len(fields) < 2 or not fields[1].isdecimal():  # noqa: PLR2004
+            continue
         unit = unit_of(host.read(f"/proc/{name}/cgroup") or "")
         found[int(name)] = Process(int(name), int(fields[1]), comm, unit)
     return found
@@ -116,10 +118,13 @@ def parse_table(text: str) -> list[Socket]:
         fields = line.split()
         if len(fields) < 10 or not fields[0].rstrip(":").isdecimal():  # noqa: PLR2004 - the heading, a cut line
             continue
-        local, local_port = _endpoint(fields[1])
-        remote, remote_port = _endpoint(fields[2])
-        state = _STATES.get(int(fields[3], 16), fields[3])
-        found.append(Socket(state, local, local_port, remote, remote_port, int(fields[9])))
+        try:
+            local, local_port = _endpoint(fields[1])
+            remote, remote_port = _endpoint(fields[2])
+            state, inode = _STATES.get(int(fields[3], 16), fields[3]), int(fields[9])
+        except ValueError:
+            continue
+        found.append(Socket(state, local, local_port, remote, remote_port, inode))
     return found
 
 

@@ -30,10 +30,18 @@ def register(areas: Any) -> None:
     )
     up.add_argument("--env-file", type=Path, default=arguments.FABRIC_ENV_FILE, help="the environment file")
     check.add_argument(
-        "--peer-wait", type=float, default=0.0, metavar="SECONDS", help="how long the peer may take"
+        "--peer-wait",
+        type=arguments.seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long the peer may take",
     )
     up.add_argument(
-        "--peer-wait", type=float, default=120.0, metavar="SECONDS", help="how long the peer may take"
+        "--peer-wait",
+        type=arguments.seconds,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long the peer may take",
     )
     resolve.set_defaults(run=_resolve)
     check.set_defaults(run=_check)

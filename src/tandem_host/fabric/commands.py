@@ -11,7 +11,7 @@ from tandem_host import addresses, cluster
 from tandem_host.cluster import Cluster, Node
 from tandem_host.fabric import envfile, environment, local, rails
 from tandem_host.fabric.rails import RailState
-from tandem_host.findings import BadInputError, Finding, as_json, has_errors, info
+from tandem_host.findings import Finding, UnusableError, as_json, error, has_errors, info
 from tandem_host.host import Host
 
 # A cable carries only when both ends are up, and drivers take a moment at boot: worth waiting for.
@@ -59,7 +59,21 @@ def _look(host: Host, config: Path, rank: int | None) -> _Situation:
     env: dict[str, str] = {}
     if not has_errors(findings):
         env = environment.build(described, node, states, seen.ports, [item.name for item in interfaces])
+        findings += _unfit(node, env)
+        if has_errors(findings):
+            env = {}
     return _Situation(described, node, states, env, findings)
+
+
+def _unfit(node: Node, env: dict[str, str]) -> list[Finding]:
+    """An error when a value, which holds names of interfaces, cannot stand in an environment file."""
+    try:
+        envfile.render(env)
+    except ValueError as problem:
+        text = f"{node.name}: {problem}."
+        fix = "Rename the interface to letters, digits and . _ - (a systemd .link file with Name=)."
+        return [error("fabric.interface.name", text, fix)]
+    return []
 
 
 def _look_until(host: Host, config: Path, rank: int | None, deadline: float) -> _Situation:
@@ -68,7 +82,7 @@ def _look_until(host: Host, config: Path, rank: int | None, deadline: float) -> 
         last_look = time.monotonic() >= deadline or not host.live
         try:
             situation = _look(host, config, rank)
-        except BadInputError as problem:
+        except UnusableError as problem:
             # At boot the addresses by which a host knows itself may come later than this program.
             if last_look or any(item.code != "cluster.rank.undecided" for item in problem.findings):
                 raise

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tandem_host import files
-from tandem_host.findings import BadInputError, error
+from tandem_host.findings import UnusableError, error
+from tandem_host.strict import read_text
 
 HEADER = "# Written by tandem-host at every start from /etc/tandem/cluster.json and what the host is now.\n"
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -34,20 +35,26 @@ def remove(path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, str]:
-    """The variables of the file; raises BadInputError when it is missing or damaged."""
+    """The variables of the file; raises UnusableError when it is missing or damaged."""
     again = "systemctl restart tandem-fabric.service; journalctl -u tandem-fabric.service says why it failed"
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+        text = read_text(path)
+    except (FileNotFoundError, NotADirectoryError):
         message = f"{path} does not exist: the fabric is not ready."
-        raise BadInputError([error("fabric.environment.missing", message, again)]) from None
+        raise UnusableError([error("fabric.environment.missing", message, again)]) from None
+    except OSError as problem:
+        message = f"{path} cannot be read: {problem.strerror}."
+        raise UnusableError([error("fabric.environment.unreadable", message, f"ls -l {path}")]) from None
+    except ValueError as problem:
+        message = f"{path} is no environment file: {problem}."
+        raise UnusableError([error("fabric.environment.invalid", message, again)]) from None
     values = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
         name, _, value = line.partition("=")
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            message = f"{path}: the line {line!r} is not NAME=value."
-            raise BadInputError([error("fabric.environment.invalid", message, again)])
+            message = f"{path}: the line {line[:100]!r} is not NAME=value."
+            raise UnusableError([error("fabric.environment.invalid", message, again)])
         values[name] = value
     return values

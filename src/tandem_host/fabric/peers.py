@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +11,9 @@ from typing import Any
 from tandem_host.addresses import Address
 from tandem_host.cluster import Cluster, Node
 from tandem_host.fabric.rails import RailState
-from tandem_host.findings import BadInputError, Finding, error
+from tandem_host.findings import Finding, UnusableError, error
 from tandem_host.host import Host
+from tandem_host.strict import parse
 
 SMALL = 56
 # The peer's address may be there a moment before its MTU is; then only a small ping passes.
@@ -122,7 +122,13 @@ def pinger(host: Host) -> Ping | None:
     text = host.read("/tandem-fixture/ping.json")
     if text is None:
         return None
-    largest = json.loads(text)
+    try:
+        largest = {str(address): int(payload) for address, payload in parse(text).items()}
+    except (ValueError, TypeError, AttributeError) as problem:
+        file = host.path("/tandem-fixture/ping.json")
+        message = f"{file} cannot be understood: {problem}."
+        fix = 'Give the largest payload of each address: {"10.0.0.2": 8972}.'
+        raise UnusableError([error("host.fixture.invalid", message, fix)]) from problem
     return lambda _netdev, address, payload: largest.get(str(address), -1) >= payload
 
 
@@ -146,10 +152,12 @@ def _ping(netdev: str, address: Address, payload: int) -> bool:
         str(address),
     ]
     try:
-        answer = subprocess.run(command, capture_output=True, check=False, timeout=5)
+        answer = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=5
+        )
     except FileNotFoundError:
         text = "There is no ping on this host."
-        raise BadInputError([error("fabric.tool.missing", text, "apt-get install iputils-ping")]) from None
+        raise UnusableError([error("fabric.tool.missing", text, "apt-get install iputils-ping")]) from None
     except subprocess.TimeoutExpired:
         return False
     return answer.returncode == 0

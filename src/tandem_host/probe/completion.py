@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tandem_host.findings import BadInputError, Finding, as_json, error
+from tandem_host.findings import BadInputError, Finding, UnusableError, as_json, error, has_errors
+from tandem_host.probe.watch import Watch
+from tandem_host.strict import parse, read_text
 
 _PATH = "/v1/chat/completions"
 _PAUSE_SECONDS = 1.0
 _MAY_PASS = frozenset({408, 425, 429})  # and every 5xx: a server that is loading or restarting
 _SHOWN = 300
+_LARGEST_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,31 +42,37 @@ class _AnswerError(Exception):
 
 
 def read_key(path: Path | None) -> str | None:
-    """The API key in a file; None without one. Raises BadInputError when it cannot be read or is empty."""
+    """The API key in a file; None without one. Raises UnusableError when it cannot be read or is none."""
     if path is None:
         return None
     try:
-        key = path.read_text(encoding="utf-8").strip()
-    except OSError as problem:
-        text = f"{path} cannot be read: {problem.strerror}."
-        raise BadInputError([error("serve.key.missing", text, f"ls -l {path}; run as root")]) from None
+        key = read_text(path).strip()
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
+        text = f"{path} cannot be read: {reason}."
+        raise UnusableError([error("serve.key.missing", text, f"ls -l {path}; run as root")]) from None
     if not key:
-        raise BadInputError([error("serve.key.empty", f"{path} is empty.", "Write the API key into it.")])
+        raise UnusableError([error("serve.key.empty", f"{path} is empty.", "Write the API key into it.")])
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        text = f"{path} holds something other than one word of printable ASCII characters."
+        raise UnusableError([error("serve.key.invalid", text, "Write the API key into it.")])
     return key
 
 
-def probe(question: Question, deadline: float, repeat: int) -> dict[str, Any]:
+def probe(question: Question, deadline: float, repeat: int, watch: Watch | None = None) -> dict[str, Any]:
     """Ask ``repeat`` times; for the first answer try for up to ``deadline`` seconds.
 
+    With ``watch`` the trying also ends when that unit has stopped: no answer would come any more.
+
     Returns ``ok``, the first ``text``, ``seconds`` (that attempt alone), ``usage``, ``attempts``,
-    ``deterministic`` (None unless asked more than once) and findings.
+    ``deterministic`` (None unless asked more than once), ``unit`` (None without ``watch``) and findings.
     """
     connection = _target(question.url)
     started = time.monotonic()
     attempts = 0
     texts: list[str] = []
     first: dict[str, Any] = {"text": None, "seconds": None, "usage": None, "finish_reason": None}
-    findings: list[Finding] = []
+    findings: list[Finding] = list(watch.begin()) if watch else []
     while len(texts) < max(1, repeat):
         attempts += 1
         asked = time.monotonic()
@@ -73,9 +82,14 @@ def probe(question: Question, deadline: float, repeat: int) -> dict[str, Any]:
         try:
             answer = _ask(connection, question, timeout)
         except _AnswerError as problem:
+            waited = f"{_attempts(question, attempts, time.monotonic() - started)}: {problem.reason}"
+            stopped = watch.stopped(waited, question.key) if watch else None
+            if stopped:
+                findings.append(stopped)
+                break
             left = deadline - (time.monotonic() - started)
             if problem.final or texts or left <= 0:
-                findings.append(_failed(question, problem, attempts, time.monotonic() - started))
+                findings.append(error("serve.completion.failed", f"{question.url}: {waited}.", problem.fix))
                 break
             time.sleep(min(_PAUSE_SECONDS, left))
             continue
@@ -89,10 +103,11 @@ def probe(question: Question, deadline: float, repeat: int) -> dict[str, Any]:
         fix = "Compare the releases and model revisions of both hosts: tandem-host weights verify on each."
         findings.append(error("serve.completion.unstable", text, fix))
     return {
-        "ok": not findings,
+        "ok": not has_errors(findings),
         **first,
         "attempts": attempts,
         "deterministic": deterministic,
+        "unit": watch.as_json() if watch else None,
         "waited_seconds": round(time.monotonic() - started, 3),
         "findings": as_json(findings),
     }
@@ -105,7 +120,8 @@ def _target(url: str) -> tuple[type[http.client.HTTPConnection], str, int, str]:
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+    unusual = not url.isascii() or not url.isprintable() or " " in url
+    if unusual or parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         text = f"--url {url} is not a URL like http://spark-a:8888."
         raise BadInputError([error("usage.url.invalid", text, "Give scheme, host and port.")])
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -130,7 +146,10 @@ def _ask(
     try:
         connection.request("POST", prefix + _PATH, json.dumps(body), headers)
         response = connection.getresponse()
-        status, content = response.status, response.read().decode("utf-8", errors="replace")
+        status, content = response.status, _content(response, time.monotonic() + timeout)
+    except UnicodeError as problem:
+        reason = f"{host[:_SHOWN]} cannot be the name of a host"
+        raise _AnswerError(reason, "Give the head's name or address with --url.", final=True) from problem
     except (OSError, http.client.HTTPException) as problem:
         reason = (
             f"no answer within {timeout:.0f} s" if isinstance(problem, TimeoutError) else _reason(problem)
@@ -142,6 +161,20 @@ def _ask(
     if status != http.client.OK:
         raise _refused(status, content, question)
     return _completion(content)
+
+
+def _content(response: http.client.HTTPResponse, end: float) -> str:
+    """The text of an answer that comes to its end in time and is not larger than one can be."""
+    parts: list[bytes] = []
+    while part := response.read1(_LARGEST_BYTES):
+        parts.append(part)
+        if time.monotonic() > end:
+            raise TimeoutError
+        if sum(map(len, parts)) > _LARGEST_BYTES:
+            raise http.client.HTTPException("the answer does not end")
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+    return b"".join(parts).decode("utf-8", errors="replace")
 
 
 def _reason(problem: Exception) -> str:
@@ -165,7 +198,7 @@ def _refused(status: int, content: str, question: Question) -> _AnswerError:
 def _completion(content: str) -> dict[str, Any]:
     """Text, usage and finish reason of an answer. The text may be empty: a model may end at once."""
     try:
-        data = json.loads(content)
+        data = parse(content)
         choice = data["choices"][0]
         message = choice["message"]
         text = message.get("content") or message.get("reasoning_content") or message.get("reasoning") or ""
@@ -180,9 +213,6 @@ def _completion(content: str) -> dict[str, Any]:
     return {"text": str(text), "usage": usage, "finish_reason": finish_reason}
 
 
-def _failed(question: Question, problem: _AnswerError, attempts: int, seconds: float) -> Finding:
-    text = (
-        f"{question.url}: no completion from {question.model} "
-        f"({attempts} attempt{'s' if attempts > 1 else ''}, {seconds:.0f} s): {problem.reason}."
-    )
-    return error("serve.completion.failed", text, problem.fix)
+def _attempts(question: Question, attempts: int, seconds: float) -> str:
+    times = f"{attempts} attempt{'s' if attempts > 1 else ''}, {seconds:.0f} s"
+    return f"no completion from {question.model} ({times})"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tandem_host import addresses, cluster
+from tandem_host import addresses, cluster, files
 from tandem_host.cluster import Cluster, Node
 from tandem_host.fabric import envfile
-from tandem_host.findings import BadInputError, Finding, as_json, error
+from tandem_host.findings import BadInputError, Finding, UnusableError, as_json, error
 from tandem_host.host import Host
 from tandem_host.rank import command, key, serve, state
 from tandem_host.rank.serve import Serve
@@ -90,7 +93,7 @@ def plan(
     rank: int | None,
     inherited: Mapping[str, str],
 ) -> Plan:
-    """Everything that ``exec`` needs; raises BadInputError for unusable files and an unsafe key."""
+    """Everything that ``exec`` needs; raises UnusableError for unusable files and an unsafe key."""
     described, wanted = cluster.read(cluster_file), serve.read(serve_file)
     node = _node(host, described, rank)
     fabric = envfile.read(fabric_env)
@@ -103,25 +106,59 @@ def plan(
 
 
 def start(host: Host, ready: Plan, state_file: Path) -> NoReturn:
-    """Record what starts in ``state_file`` and become the engine; returns only by raising OSError."""
+    """Record what starts in ``state_file`` and become the engine; returns only by raising.
+
+    Raises UnusableError when the state cannot be written or the engine cannot be executed.
+    """
     pid = os.getpid()
-    state.write(
-        state_file,
-        state.State(
-            rank=ready.node.rank,
-            argv=ready.argv,
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            release={"name": ready.wanted.release.name, "digest": ready.wanted.release.digest},
-            config_digest=ready.wanted.config_digest,
-            boot_id=state.boot_id(host),
-            pid=pid,
-            start_ticks=state.start_ticks(host, pid) or 0,
-        ),
+    started = state.State(
+        rank=ready.node.rank,
+        argv=ready.argv,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        release={"name": ready.wanted.release.name, "digest": ready.wanted.release.digest},
+        config_digest=ready.wanted.config_digest,
+        boot_id=state.boot_id(host),
+        pid=pid,
+        start_ticks=state.start_ticks(host, pid) or 0,
     )
-    started = {"rank": ready.node.rank, "argv": ready.argv, "findings": []}
-    print(json.dumps(started), flush=True)  # one line: it stands in the journal before the engine's own
-    sys.stderr.flush()
-    os.execve(ready.argv[0], ready.argv, ready.environment)  # noqa: S606 - this process becomes the engine
+    try:
+        state.write(state_file, started)
+    except OSError as problem:
+        why = f"cannot be written ({problem.strerror}), so the rank was not started"
+        text = f"{ready.node.name}: {state_file} {why}."
+        fix = f"ls -ld {state_file.parent}; df -h {state_file.parent}; then systemctl restart tandem.target"
+        raise UnusableError([error("rank.state.unwritable", text, fix)]) from problem
+    _say({"rank": ready.node.rank, "argv": ready.argv, "findings": []})
+    # Python ignores these two, and a program inherits what is ignored. SIGTERM was never caught: one that
+    # comes before the engine is there ends this process, none is lost.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(ready.argv[0], ready.argv, ready.environment)  # this process becomes the engine
+    except OSError as problem:
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the answer is still to be printed
+        files.remove(state_file)
+        raise UnusableError([_not_executed(ready, problem)]) from problem
+
+
+def _say(document: dict[str, Any]) -> None:
+    """One line in the journal before the engine's own; a rank also starts when nobody reads them."""
+    with suppress(OSError, AttributeError):  # AttributeError: there is no standard output at all
+        sys.stdout.write(json.dumps(document) + "\n")
+        sys.stdout.flush()
+
+
+def _not_executed(ready: Plan, problem: OSError) -> Finding:
+    program = ready.argv[0]
+    if problem.errno == errno.E2BIG:
+        text = f"{ready.node.name}: the command line and the environment of {program} are too long."
+        return error("rank.argument.long", text, "Shorten vllm_server_engine_args and _environment.")
+    reason = problem.strerror
+    if problem.errno == errno.ENOENT:
+        reason = "the interpreter in its first line does not exist"
+    text = f"{ready.node.name}: {program} cannot be executed: {reason}."
+    fix = f"Remove {ready.wanted.release.path} and run ansible-playbook site.yml: it is built again."
+    return error("rank.release.broken", text, fix)
 
 
 def refuse_root(root: Path) -> None:

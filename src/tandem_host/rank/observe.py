@@ -7,7 +7,7 @@ from typing import Any
 
 from tandem_host import addresses, cluster, processes
 from tandem_host.addresses import Interface
-from tandem_host.findings import Finding, as_json, error
+from tandem_host.findings import as_json, error
 from tandem_host.host import Host
 from tandem_host.processes import Process, Socket
 from tandem_host.rank import state
@@ -21,11 +21,10 @@ def facts(host: Host, state_file: Path, cluster_file: Path) -> dict[str, Any]:
     """What the rank of this host is doing now; an error when no process of a rank runs."""
     described = cluster.read(cluster_file)
     interfaces = addresses.read(host)
-    started = state.read(state_file)
+    started, findings = state.read(state_file)
     every = processes.processes(host)
     main = started.pid if started and state.alive(host, started) else None
     mine = _processes(every, main)
-    findings: list[Finding] = []
     if not mine:
         text = f"{host.name}: no process of a rank runs (state {state_file}, unit {UNIT})."
         findings.append(error("rank.process.missing", text, f"systemctl status {UNIT}; journalctl -u {UNIT}"))

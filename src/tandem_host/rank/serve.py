@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem_host.fabric.environment import OWNED
-from tandem_host.findings import BadInputError, Finding, error
+from tandem_host.findings import Finding, UnusableError, error
 from tandem_host.strict import Fields, load
 
 # What Tandem itself decides, by the long names and the short ones that vLLM also takes.
@@ -74,9 +74,9 @@ class Serve:
 
 
 def read(path: Path) -> Serve:
-    """Read and check ``serve.json``; raises BadInputError with every problem of the file."""
+    """Read and check ``serve.json``; raises UnusableError with every problem of the file."""
     findings: list[Finding] = []
-    top = Fields(load(path, "serve"), path, "serve", findings)
+    top = Fields(load(path, "serve.file"), path, "serve", findings)
     top.integer("schema", 1, 1)
     release, model, engine, api = (top.object(name) for name in ("release", "model", "engine", "api"))
     read_back = Serve(
@@ -103,7 +103,7 @@ def read(path: Path) -> Serve:
         read_back.environment, str(path)
     )
     if findings:
-        raise BadInputError(findings)
+        raise UnusableError(findings)
     return read_back
 
 
@@ -132,7 +132,9 @@ def argument_findings(arguments: Mapping[str, Any], file: str) -> list[Finding]:
         if reserved:
             fix = f"Remove {name} from vllm_server_engine_args."
             add("reserved", name, f"is decided by Tandem (--{reserved})", fix)
-        if value is None or value in ("", []):
+        if not _passable(value):
+            add("invalid", name, "holds a zero byte or half of a character", "Give plain text.")
+        elif value is None or value in ("", []):
             add(
                 "empty",
                 name,
@@ -149,6 +151,20 @@ def argument_findings(arguments: Mapping[str, Any], file: str) -> list[Finding]:
                 "Give text and numbers.",
             )
     return found
+
+
+def _passable(value: Any) -> bool:
+    """Whether all texts in a value can be arguments of a program."""
+    if isinstance(value, dict):
+        return all(_passable(name) and _passable(item) for name, item in value.items())
+    if isinstance(value, list):
+        return all(_passable(item) for item in value)
+    if not isinstance(value, str):
+        return True
+    try:
+        return b"\0" not in value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
 
 
 def _reserved(option: str) -> str | None:
@@ -171,8 +187,8 @@ def _environment(environment: Mapping[str, Any], file: str) -> list[Finding]:
         elif not isinstance(value, str):
             text = f"{place} is {type(value).__name__}, wanted text."
             found.append(error("serve.environment.invalid", text, "Put the value in quotes."))
-        elif "\0" in value or "\n" in value:
-            text = f"{place} holds a line break or a zero byte."
+        elif "\n" in value or not _passable(value):
+            text = f"{place} holds a line break, a zero byte or half of a character."
             found.append(error("serve.environment.invalid", text, "Give one line of text."))
         elif name in RESERVED_ENVIRONMENT:
             text = f"{place} is decided by Tandem at every start."

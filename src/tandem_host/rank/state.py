@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from tandem_host import files
+from tandem_host.findings import Finding, UnusableError
 from tandem_host.host import Host
+from tandem_host.strict import Fields, load
+
+_AGAIN = "ansible-playbook site.yml starts both ranks again; the file is written at every start"
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,27 @@ def write(path: Path, state: State) -> None:
     files.write_atomic(path, json.dumps(asdict(state), indent=2) + "\n")
 
 
-def read(path: Path) -> State | None:
-    """The state; None when there is no file or it is not one of ours."""
+def read(path: Path) -> tuple[State | None, list[Finding]]:
+    """The state, and why there is none: no findings when there is no file, since nothing was started then."""
+    findings: list[Finding] = []
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return State(**data)
-    except (OSError, ValueError, TypeError):
-        return None
+        top = Fields(load(path, "rank.state", _AGAIN), path, "rank.state", findings, fix=f"{_AGAIN}.")
+    except UnusableError as problem:
+        return None, [item for item in problem.findings if item.code != "rank.state.missing"]
+    release = top.object("release")
+    state = State(
+        rank=top.integer("rank", 0, 1023),
+        argv=top.texts("argv"),
+        started_at=top.text("started_at"),
+        release={"name": release.text("name"), "digest": release.text("digest")},
+        config_digest=top.text("config_digest"),
+        boot_id=top.text("boot_id"),
+        pid=top.integer("pid", 1, 2**31),
+        start_ticks=top.integer("start_ticks", 0, 2**63),
+    )
+    release.finish()
+    top.finish()
+    return (None if findings else state), findings
 
 
 def boot_id(host: Host) -> str:
@@ -54,9 +71,10 @@ def start_ticks(host: Host, pid: int) -> int | None:
     if not text or ")" not in text:
         return None
     fields = text.rpartition(")")[2].split()  # the name before it may hold spaces and parentheses
-    if fields[0] in {"Z", "X"}:
+    try:
+        return None if fields[0] in {"Z", "X"} else int(fields[19])
+    except (IndexError, ValueError):
         return None
-    return int(fields[19])
 
 
 def alive(host: Host, state: State) -> bool:

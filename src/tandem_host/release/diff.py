@@ -2,7 +2,9 @@
 
 A hunk applies at the line its header names and nowhere else, and every context and removed line must be there
 byte for byte. A release installs known bytes, so a patch that needs searching was made for something else.
-Understood are changed files and new files (``--- /dev/null``); renames, deletions and binary patches are not.
+Understood are changed files and new files (``--- /dev/null``); renames, deletions and binary patches are
+not. What stands above the first file is the header: a title and the fields of ``HEADER``, so that whoever
+meets the patch later knows whether it is still needed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+HEADER = (b"Why:", b"Upstream:", b"Drop when:")
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NO_NEWLINE = b"\\ No newline at end of file"
 _REFUSED = (
@@ -59,7 +62,7 @@ class FileDiff:
 
 
 def parse(text: bytes) -> list[FileDiff]:
-    """The files that a patch changes; what stands before each ``---`` is its header. Raises DiffError."""
+    """The files that a patch changes; raises DiffError, also where its header says too little."""
     lines = text.split(b"\n")
     if lines and lines[-1] == b"":
         lines.pop()
@@ -71,6 +74,8 @@ def parse(text: bytes) -> list[FileDiff]:
                 f"line {at + 1}: {_show(lines[at])} is not supported; only changed and new files are"
             )
         if lines[at].startswith(b"--- ") and at + 1 < len(lines) and lines[at + 1].startswith(b"+++ "):
+            if not files:
+                _check_header(lines[:at])
             diff, at = _file(lines, at)
             files.append(diff)
         elif lines[at].startswith(b"@@ "):
@@ -80,6 +85,14 @@ def parse(text: bytes) -> list[FileDiff]:
     if not files:
         raise DiffError("no `---` and `+++` lines: nothing to apply")
     return files
+
+
+def _check_header(header: Sequence[bytes]) -> None:
+    if not header or not header[0].strip() or header[0].startswith((*HEADER, b"diff ")):
+        raise DiffError("line 1: the header has no title; it says in one line what the patch makes true")
+    for field in HEADER:
+        if not any(line.startswith(field) and line != field for line in header):
+            raise DiffError(f"the header has no line `{field.decode()} …` above the first `---`")
 
 
 def _file(lines: Sequence[bytes], at: int) -> tuple[FileDiff, int]:
@@ -104,7 +117,13 @@ def _file(lines: Sequence[bytes], at: int) -> tuple[FileDiff, int]:
 
 def _relative(name: str, prefix: str, line: int) -> str:
     path = PurePosixPath(name.removeprefix(prefix))
-    if not name.startswith(prefix) or path.is_absolute() or ".." in path.parts or not path.parts:
+    if (
+        not name.startswith(prefix)
+        or path.is_absolute()
+        or ".." in path.parts
+        or not path.parts
+        or "\0" in name
+    ):
         raise DiffError(f"line {line}: {name!r} is not a path below {prefix}")
     return str(path)
 
@@ -134,15 +153,22 @@ def _hunk(lines: Sequence[bytes], at: int) -> tuple[Hunk, int]:
         at += 1
     if (len(before), len(after)) != (old_count, new_count):
         raise DiffError(
-            f"line {header}: the hunk names {old_count} old and {new_count} new lines and has {len(before)} and "
-            f"{len(after)}"
+            f"line {header}: the hunk names {old_count} old and {new_count} new lines and has "
+            f"{len(before)} and {len(after)}"
+        )
+    rest = lines[at] if at < len(lines) else b""
+    # Lines beyond the header's numbers would be lost without a word. `-- ` is git format-patch's signature.
+    if rest.startswith((b" ", b"-", b"+")) and not rest.startswith(b"--- ") and rest != b"-- ":
+        raise DiffError(
+            f"line {header}: the hunk names {old_count} old and {new_count} new lines and goes on: "
+            f"{_show(rest)}"
         )
     return Hunk(old_start, new_start, tuple(before), tuple(after)), at
 
 
 def apply(content: bytes, hunks: Sequence[Hunk]) -> bytes:
     """``content`` with all hunks applied; raises MismatchError, and never applies a part."""
-    old = content.splitlines(keepends=True) if b"\r" not in content else _split(content)
+    old = _split(content)
     new: list[bytes] = []
     taken = 0
     for number, hunk in enumerate(hunks, 1):

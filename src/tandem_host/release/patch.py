@@ -20,7 +20,10 @@ from tandem_host.findings import BadInputError, Finding, as_json, error, has_err
 from tandem_host.release import diff
 
 RECORDS = "tandem-patches"
-_REBUILD = "Build the release again (ansible-playbook site.yml), or make the patch for the version that is installed."
+_REBUILD = (
+    "Build the release again (ansible-playbook site.yml), "
+    "or make the patch for the version that is installed."
+)
 
 
 @dataclass(frozen=True)
@@ -54,16 +57,15 @@ class Target:
 
 def read_series(directory: Path) -> list[Patch]:
     """The patches named in ``series``, in order; raises BadInputError for anything that cannot be read."""
-    names = [
-        line.strip()
-        for line in _bytes(directory / "series").decode("utf-8", errors="replace").splitlines()
-        if line.strip() and not line.startswith("#")
-    ]
+    series = _bytes(directory / "series").decode("utf-8", errors="replace")
+    lines = [line.strip() for line in series.splitlines()]
+    names = [line for line in lines if line and not line.startswith("#")]
     patches = []
     for name in names:
         path = directory / name
-        if Path(name).name != name:
-            raise _bad("release.patch.path", f"{directory / 'series'}: {name!r} is not a file name.")
+        if Path(name).name != name or name == "..":
+            text = f"{directory / 'series'}: {name!r} does not name a file beside it."
+            raise _bad("release.patch.path", text)
         content = _bytes(path)
         try:
             changed = diff.parse(content)
@@ -112,7 +114,10 @@ def _decide(
     except diff.MismatchError:
         backward, undone = None, False
     if undone and forward is not None:
-        text = f"{path}: the series fits the file as it is and as it will be; nothing says whether it was applied."
+        text = (
+            f"{path}: the series fits the file as it is and as it will be; "
+            "nothing says whether it was applied."
+        )
         findings.append(error("release.patch.ambiguous", text, "Give the patch more context lines."))
     elif undone:
         target.before, target.after, target.done = backward, current, True
@@ -152,8 +157,9 @@ def _backward(content: bytes | None, changes: list[tuple[str, diff.FileDiff]]) -
 def command(site_packages: Path, patch_dir: Path, *, check: bool) -> dict[str, Any]:
     """Apply the series in ``patch_dir``, or with ``check`` only say what would happen.
 
-    The answer lists each file with SHA-256 before and after, and whether anything ``changed``. The same list is
-    kept in ``<site-packages>/tandem-patches/<patch dir's name>.json``. Raises BadInputError for unusable input.
+    The answer lists each file with SHA-256 before and after, and whether anything ``changed``. The same list
+    is kept in ``<site-packages>/tandem-patches/<patch dir's name>.json``. Raises BadInputError for input that
+    cannot be used.
     """
     if not site_packages.is_dir():
         raise _bad("release.patch.site_packages", f"{site_packages} is not a directory.")

@@ -22,23 +22,24 @@ SCHEMA = 1
 def command(directory: Path, name: str, digest: str, workers: int) -> dict[str, Any]:
     """Seal the virtual environment in ``directory``.
 
-    Its manifest says: this is complete, and this is what it is. An older manifest is removed before anything
-    else, and the new one appears in one step after the lists are on the disk. Raises BadInputError where there is
-    no built environment, OSError where a file cannot be read or written.
+    Its manifest says: this is complete, and this is what it is. An older one is removed before anything else;
+    the new one appears in one step, after the lists are on the disk. Raises BadInputError where there is no
+    built environment or a file cannot be listed, OSError where one cannot be written.
     """
     begun = time.monotonic()
     site_packages = _site_packages(directory)
     files.remove(directory / tree.MANIFEST)
     try:
         entries = list(tree.walk(directory))
-    except ValueError as problem:
+    except tree.UnlistableError as problem:
         raise BadInputError(
             [error("release.file.name", f"{problem}.", "Leave that file out of the release.")]
         ) from problem
     hashes = tree.hash_all(directory, (entry.name for entry in entries if not entry.target), workers)
     lost = [entry.name for entry in entries if not entry.target and entry.name not in hashes]
     if lost:
-        text = f"{directory / lost[0]} and {len(lost) - 1} more files cannot be read."
+        more = f" (and {len(lost) - 1} more files)" if len(lost) > 1 else ""
+        text = f"{directory / lost[0]}{more} cannot be read."
         raise BadInputError([error("release.file.unreadable", text, f"ls -l {directory / lost[0]}")])
     entries = [replace(entry, sha256=hashes.get(entry.name, "")) for entry in entries]
     lists = {tree.HASHES: tree.hashes_text(entries), tree.STATS: tree.stats_text(entries)}

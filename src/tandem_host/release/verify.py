@@ -21,9 +21,9 @@ _AGAIN = "Remove the directory and run ansible-playbook site.yml: the release is
 
 
 def command(directory: Path, manifest: Path | None, quick: bool, workers: int) -> dict[str, Any]:
-    """Compare ``directory`` with its manifest: every hash, or with ``quick`` size, time and rights of every file.
+    """Compare ``directory`` with its manifest: every hash, or with ``quick`` size, time and rights.
 
-    ``manifest`` is another manifest to go by (``-``: standard input), for a tree whose own has not arrived yet.
+    ``manifest`` is another one to go by (``-``: standard input), for a tree whose own has not arrived yet.
     A directory without a manifest is an answer (``release.manifest.missing``), not bad usage.
     """
     begun = time.monotonic()
@@ -47,19 +47,23 @@ def command(directory: Path, manifest: Path | None, quick: bool, workers: int) -
 
 
 def _read_manifest(path: Path) -> tuple[dict[str, Any] | None, list[Finding]]:
+    where = "standard input" if str(path) == "-" else str(path)
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         text = f"{path} does not exist: the release was not built here, or not to its end."
         return None, [error("release.manifest.missing", text, "Run ansible-playbook site.yml.")]
     try:
-        document = json.loads(text)
-        lists = document["lists"]
-        if {type(lists[file]) for file in (tree.HASHES, tree.STATS)} != {str}:
-            raise TypeError
-        str(document["tree"]["digest"])
+        document = json.loads(content)
+        stated = [
+            *(document["lists"][file] for file in (tree.HASHES, tree.STATS)),
+            document["tree"]["digest"],
+        ]
     except (ValueError, KeyError, TypeError):
-        return None, [error("release.manifest.invalid", f"{path} is not the manifest of a release.", _AGAIN)]
+        stated = [None]
+    if not all(isinstance(value, str) for value in stated):
+        text = f"{where} is not the manifest of a release."
+        return None, [error("release.manifest.invalid", text, _AGAIN)]
     return document, []
 
 
@@ -92,7 +96,10 @@ def _quick(directory: Path, entries: list[Entry]) -> Iterator[Finding]:
             continue
         if entry.target:
             yield from _link(path, entry)
-        elif not stat.S_ISREG(status.st_mode) or status.st_size != entry.size:
+        elif not stat.S_ISREG(status.st_mode):
+            text = f"{path} is not a file of its own, the manifest says that it is."
+            yield error("release.file.changed", text, _AGAIN)
+        elif status.st_size != entry.size:
             text = f"{path} has {status.st_size} bytes, the manifest says {entry.size}."
             yield error("release.file.changed", text, _AGAIN)
         elif status.st_mtime_ns != entry.mtime_ns or stat.S_IMODE(status.st_mode) != entry.mode:
@@ -103,7 +110,7 @@ def _quick(directory: Path, entries: list[Entry]) -> Iterator[Finding]:
 
 
 def _link(path: Path, entry: Entry) -> Iterator[Finding]:
-    actual = os.readlink(path) if path.is_symlink() else "no link"
+    actual = str(path.readlink()) if path.is_symlink() else "no link"
     if actual != entry.target:
         text = f"{path} leads to {actual}, the manifest says {entry.target}."
         yield error("release.file.changed", text, _AGAIN)
@@ -113,7 +120,11 @@ def _full(directory: Path, entries: list[Entry], document: dict[str, Any], worke
     if tree.tree_digest(entries) != document["tree"]["digest"]:
         text = f"{directory}: the lists do not give the tree digest of the manifest."
         yield error("release.list.invalid", text, _AGAIN)
-    there = {entry.name: entry for entry in tree.walk(directory)}
+    try:
+        there = {entry.name: entry for entry in tree.walk(directory)}
+    except tree.UnlistableError as problem:
+        yield error("release.file.name", f"{problem}, and is not part of the release.", _AGAIN)
+        return
     hashes = tree.hash_all(directory, (entry.name for entry in entries if not entry.target), workers)
     for entry in entries:
         path = directory / entry.name
@@ -122,8 +133,12 @@ def _full(directory: Path, entries: list[Entry], document: dict[str, Any], worke
             yield error("release.file.missing", f"{path} is missing.", _AGAIN)
         elif entry.target:
             yield from _link(path, entry)
+        elif present.target:
+            text = f"{path} is a link to {present.target}, the manifest says that it is a file of its own."
+            yield error("release.file.changed", text, _AGAIN)
         elif hashes.get(entry.name) != entry.sha256:
-            text = f"{path} has SHA-256 {hashes.get(entry.name, 'unreadable')}, the manifest says {entry.sha256}."
+            actual = hashes.get(entry.name, "unreadable")
+            text = f"{path} has SHA-256 {actual}, the manifest says {entry.sha256}."
             yield error("release.file.changed", text, _AGAIN)
         elif present.executable != entry.executable:
             wanted = "executable" if entry.executable else "not executable"

@@ -19,7 +19,7 @@ def register(areas: Any) -> None:
     for parser in (manifest, verify):
         parser.add_argument("directory", type=Path, metavar="DIR")
         parser.add_argument(
-            "--threads", type=int, default=0, metavar="N", help="default: the CPUs, at most 8"
+            "--threads", type=arguments.count, default=None, metavar="N", help="default: the CPUs, at most 8"
         )
         arguments.add_root(parser)
     manifest.add_argument("--out", type=Path, default=None, metavar="FILE", help="also write it to a file")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tandem_host.findings import Finding, error
+from tandem_host.strict import parse, read_text
+from tandem_host.weights.manifest import unreadable
 
 INDEX = "model.safetensors.index.json"
 _LENGTH_BYTES = 8
@@ -25,22 +27,22 @@ def read_header(path: Path) -> tuple[frozenset[str], list[Finding]]:
     """Names of the tensors in a file, and what is wrong with its header.
 
     Every tensor must lie inside the file, be as long as its type and shape say, and the tensors must cover
-    the data without holes or overlaps, as the format demands.
+    the data without holes or overlaps, as the format demands. Raises OSError.
     """
-    size = path.stat().st_size
 
     def wrong(problem: str, what: str) -> tuple[frozenset[str], list[Finding]]:
         return frozenset(), [error(f"weights.header.{problem}", f"{path} {what}.", _COPY_AGAIN)]
 
     with path.open("rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if size < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, _LARGEST_HEADER):
             return wrong("cut", f"has {size} bytes and says that its header has {length}")
         text = stream.read(length)
     try:
-        header = json.loads(text)
+        header = parse(text)
         header.pop("__metadata__", None)
-        spans = sorted((*map(int, item["data_offsets"]), name) for name, item in header.items())
+        spans = sorted(_span(item["data_offsets"], name) for name, item in header.items())
         lengths = {name: _bytes(item) for name, item in header.items()}
     except (ValueError, LookupError, TypeError, AttributeError) as problem:
         return wrong("invalid", f"has a header that cannot be understood: {type(problem).__name__} {problem}")
@@ -57,6 +59,11 @@ def read_header(path: Path) -> tuple[frozenset[str], list[Finding]]:
         needed = _LENGTH_BYTES + length + expected
         return wrong("size", f"has {size} bytes, its tensors need {needed}")
     return frozenset(header), []
+
+
+def _span(offsets: Any, name: str) -> tuple[int, int, str]:
+    begin, end = map(int, offsets)
+    return begin, end, name
 
 
 def _bytes(item: Mapping[str, Any]) -> int | None:
@@ -76,7 +83,10 @@ def check(directory: Path, present: Iterable[str]) -> tuple[int, list[Finding]]:
     held: dict[str, list[str]] = {}
     damaged = set()
     for shard in shards:
-        tensors, found = read_header(directory / shard)
+        try:
+            tensors, found = read_header(directory / shard)
+        except OSError as problem:
+            tensors, found = frozenset(), [unreadable(directory / shard, problem)]
         findings += found
         if found:
             damaged.add(shard)
@@ -96,7 +106,7 @@ def _compare(
         findings.append(error(f"weights.index.{problem}", f"{file}: {what}.", fix))
 
     try:
-        wanted: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))["weight_map"]
+        wanted: dict[str, str] = parse(read_text(file))["weight_map"]
         if not all(isinstance(shard, str) for shard in wanted.values()):
             raise TypeError("weight_map holds something other than names")  # noqa: TRY301
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:

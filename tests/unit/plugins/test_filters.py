@@ -81,7 +81,10 @@ def test_lacking_hosts_are_those_that_did_not_say_yes() -> None:
     ("result", "text"),
     [
         ({"stdout": '{"findings": [{"code": "c", "message": "m.", "fix": "f."}]}'}, "c: m. Fix: f."),
-        ({"stderr": "\nerror: No space left on device\n", "msg": "non-zero return code"}, "error: No space left on device"),
+        (
+            {"stderr": "\nerror: No space left on device\n", "msg": "non-zero return code"},
+            "error: No space left on device",
+        ),
         ({"msg": "no route"}, "no route"),
         ({}, "it gave no reason"),
     ],

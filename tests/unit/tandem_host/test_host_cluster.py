@@ -1,4 +1,4 @@
-"""cluster.json: every way to write it wrong is one finding, and the exit status is 2."""
+"""cluster.json: every way to write it wrong is one finding, and the exit status is 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hosttree import Config, Run, Tree, cluster_document, codes, message
 
 from tandem_host import cluster
-from tandem_host.findings import BadInputError
+from tandem_host.findings import UnusableError
 
 
 def test_the_cluster_of_the_design_is_read_in_order_of_rank(config: Config) -> None:
@@ -70,7 +70,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 )
 def test_what_is_wrong_is_named(config: Config, path: str, value: Any, code: str, told: str) -> None:
     file = config(changed(path, value))
-    with pytest.raises(BadInputError) as caught:
+    with pytest.raises(UnusableError) as caught:
         cluster.read(file)
     found = {item.code: item.message for item in caught.value.findings}
     assert code in found
@@ -82,7 +82,7 @@ def test_all_problems_are_reported_together(config: Config) -> None:
     document = cluster_document()
     document["fabric"] = {"kind": "token-ring", "mtu": 1, "gid_policy": "auto"}
     document["nodes"][0]["colour"] = "green"
-    with pytest.raises(BadInputError) as caught:
+    with pytest.raises(UnusableError) as caught:
         cluster.read(config(document))
     assert len(caught.value.findings) == 3
 
@@ -90,7 +90,7 @@ def test_all_problems_are_reported_together(config: Config) -> None:
 def test_an_hca_without_rdma_is_a_contradiction(config: Config) -> None:
     document = cluster_document("ethernet")
     document["nodes"][0]["rails"][0]["hca"] = "rocep1s0f0"
-    with pytest.raises(BadInputError, match=r"cluster\.hca\.unused.*rocep1s0f0"):
+    with pytest.raises(UnusableError, match=r"cluster\.hca\.unused.*rocep1s0f0"):
         cluster.read(config(document))
 
 
@@ -98,7 +98,7 @@ def test_the_same_interface_twice_is_refused(config: Config) -> None:
     document = cluster_document()
     for rail in document["nodes"][0]["rails"]:
         rail["netdev"] = "enp1s0f0np0"
-    with pytest.raises(BadInputError, match=r"cluster\.netdev\.duplicate.*enp1s0f0np0"):
+    with pytest.raises(UnusableError, match=r"cluster\.netdev\.duplicate.*enp1s0f0np0"):
         cluster.read(config(document))
 
 
@@ -114,13 +114,13 @@ def test_a_file_that_is_no_json_object(run: Run, tree: Tree, tmp_path: Path, tex
     file = tmp_path / "broken.json"
     file.write_text(text)
     status, document = run("fabric", "resolve", "--config", file, "--root", tree.root)
-    assert (status, codes(document)) == (2, [code])
+    assert (status, codes(document)) == (1, [code])
     assert str(file) in message(document, code)
 
 
 def test_a_missing_file(run: Run, tree: Tree, tmp_path: Path) -> None:
     status, document = run("fabric", "resolve", "--config", tmp_path / "none.json", "--root", tree.root)
-    assert (status, codes(document)) == (2, ["cluster.file.missing"])
+    assert (status, codes(document)) == (1, ["cluster.file.missing"])
 
 
 def test_own_rank_is_the_node_whose_address_this_host_holds(run: Run, tree: Tree, config: Config) -> None:
@@ -133,14 +133,14 @@ def test_own_rank_is_the_node_whose_address_this_host_holds(run: Run, tree: Tree
 def test_no_own_rank_without_an_address(run: Run, tree: Tree, config: Config) -> None:
     tree.interface("eth0", "192.0.2.7/24")
     status, document = run("fabric", "resolve", "--config", config(), "--root", tree.root)
-    assert (status, codes(document)) == (2, ["cluster.rank.undecided"])
+    assert (status, codes(document)) == (1, ["cluster.rank.undecided"])
     assert "10.0.0.1 (spark-a)" in message(document, "cluster.rank.undecided")
 
 
 def test_addresses_of_two_hosts_leave_the_rank_open(run: Run, tree: Tree, config: Config) -> None:
     tree.interface("enp1s0f0np0", "10.0.0.1/24", "10.0.0.2/24")
     status, document = run("fabric", "resolve", "--config", config(), "--root", tree.root)
-    assert (status, codes(document)) == (2, ["cluster.rank.undecided"])
+    assert (status, codes(document)) == (1, ["cluster.rank.undecided"])
 
 
 def test_a_rank_that_does_not_exist(run: Run, tree: Tree, config: Config) -> None:
@@ -163,4 +163,4 @@ def test_bad_usage_is_json_too(run: Run) -> None:
 def test_the_recorded_addresses_must_be_the_output_of_ip(run: Run, tree: Tree, config: Config) -> None:
     tree.write("tandem-fixture/ip-addr.json", json.dumps({"ifname": "lo"}))
     status, document = run("fabric", "resolve", "--config", config(), "--root", tree.root)
-    assert (status, codes(document)) == (2, ["host.addresses.invalid"])
+    assert (status, codes(document)) == (1, ["host.addresses.invalid"])

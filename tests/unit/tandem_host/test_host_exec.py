@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from hosttree import Run, Tree, cluster_document, codes, fabric_env, message, serve_document
 
 import tandem_host
+from tandem_host import files
 
 SOURCE = Path(tandem_host.__file__).resolve().parents[1]
 ENGINE_PROGRAM = f"""#!{sys.executable}
@@ -22,6 +24,15 @@ import json, os, sys, time
 given = {{"argv": sys.argv, "env": dict(os.environ), "pid": os.getpid()}}
 open(os.environ["OUT"], "w").write(json.dumps(given))
 time.sleep(60)
+"""
+
+
+# A file may have 10 bytes: what a full disk does, without one.
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+from tandem_host.cli import main
+sys.exit(main())
 """
 
 
@@ -51,7 +62,7 @@ class Installed:
         engine = {"engine": {"env": {"OUT": str(self.directory / "out.json")}}}
         self.serve.write_text(json.dumps(serve_document(**{**places, **engine, **parts})))
 
-    def execute(self, rank: int = 0, **environment: str) -> subprocess.Popen[str]:
+    def execute(self, rank: int = 0, out: int = subprocess.PIPE, **environment: str) -> subprocess.Popen[str]:
         arguments: list[str | Path] = ["--cluster", self.cluster, "--serve", self.serve]
         arguments += ["--fabric-env", self.fabric]
         process = subprocess.Popen(
@@ -68,7 +79,7 @@ class Installed:
                 str(rank),
             ],
             env={**os.environ, "PYTHONPATH": str(SOURCE), **environment},
-            stdout=subprocess.PIPE,
+            stdout=out,
             text=True,
         )
         self.started.append(process)
@@ -80,6 +91,14 @@ class Installed:
         assert not self.state.exists()
         assert not self.out.exists()
         document: dict[str, Any] = json.loads(output)
+        return document
+
+    def refused_after_start(self) -> dict[str, Any]:
+        """What ``rank exec`` says after the line with which it started, when the engine does not run."""
+        output, _ = self.execute().communicate(timeout=30)
+        assert not self.state.exists()
+        assert json.loads(output.splitlines()[0])["rank"] == 0
+        document: dict[str, Any] = json.loads("\n".join(output.splitlines()[1:]))
         return document
 
     def given(self) -> dict[str, Any]:
@@ -190,3 +209,98 @@ def test_no_release_and_no_model(installed: Installed) -> None:
 def test_exec_on_a_copy_of_a_host_is_refused(run: Run, tree: Tree) -> None:
     status, answer = run("rank", "exec", "--root", tree.root)
     assert (status, codes(answer)) == (2, ["usage.root.refused"])
+
+
+def test_the_first_signal_is_never_lost(installed: Installed, run: Run) -> None:
+    for delay in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3):
+        process = installed.execute()
+        time.sleep(delay)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == -signal.SIGTERM
+        status, answer = run("rank", "status", "--state", installed.state, "--serve", installed.serve)
+        assert (status, answer["active"], answer["findings"]) == (0, False, [])
+
+
+def test_a_state_left_half_written_by_a_killed_process_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / f".rank.json.{os.getpid()}").write_text("{")
+    files.write_atomic(tmp_path / "rank.json", "{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["rank.json"]
+
+
+def test_nobody_reads_what_a_rank_prints(installed: Installed) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    installed.execute(out=writing)
+    os.close(writing)
+    assert installed.given()["argv"][0] == str(installed.program)
+    installed.out.unlink()
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        installed.execute(out=full.fileno())
+        assert installed.given()["argv"][0] == str(installed.program)
+
+
+def test_the_engine_ignores_no_signals_that_python_does(installed: Installed) -> None:
+    installed.program.write_text(
+        "#!/bin/sh\ngrep SigIgn: /proc/self/status | tr -dc 0-9a-f >$OUT; exec sleep 60\n"
+    )
+    installed.execute()
+    for _ in range(100):
+        if installed.out.exists() and installed.out.read_text():
+            break
+        time.sleep(0.05)
+    assert not int(installed.out.read_text()[1:], 16) & (1 << (signal.SIGPIPE - 1))
+
+
+@pytest.mark.parametrize("place", ["read-only", "missing", "file", "itself"])
+def test_a_state_that_cannot_be_written_starts_nothing(installed: Installed, place: str) -> None:
+    directory = installed.directory / "state"
+    if place == "read-only":
+        directory = Path("/proc/self")  # nobody may write there, root included
+    elif place == "file":
+        directory.write_text("x")
+    elif place == "itself":
+        directory.mkdir()
+        (directory / "rank.json").mkdir()
+    installed.state = directory / "rank.json"
+    process = installed.execute()
+    output, _ = process.communicate(timeout=30)
+    answer = json.loads(output)
+    assert (process.returncode, codes(answer)) == (1, ["rank.state.unwritable"])
+    assert str(installed.state) in message(answer, "rank.state.unwritable")
+    assert not installed.out.exists()
+
+
+def test_a_full_disk_starts_nothing_and_keeps_the_old_state(installed: Installed) -> None:
+    installed.state.write_text("old")
+    limited = [sys.executable, "-c", LIMITED, "rank", "exec", "--cluster", str(installed.cluster)]
+    more = ["--serve", installed.serve, "--fabric-env", installed.fabric, "--state", installed.state]
+    answer = subprocess.run(
+        [*limited, *map(str, more), "--rank", "0"],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (answer.returncode, codes(json.loads(answer.stdout))) == (1, ["rank.state.unwritable"])
+    assert installed.state.read_text() == "old"
+    assert not [path for path in installed.directory.iterdir() if path.name.startswith(".rank")]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("#!/no/such/python\n", "interpreter"),
+        ("\x7fELFgarbage", "Exec format error"),
+        ("", "Exec format error"),
+    ],
+)
+def test_an_engine_that_cannot_be_executed(installed: Installed, content: str, told: str) -> None:
+    installed.program.write_text(content)
+    answer = installed.refused_after_start()
+    assert codes(answer) == ["rank.release.broken"]
+    assert told in message(answer, "rank.release.broken")
+
+
+def test_a_command_line_that_is_too_long(installed: Installed) -> None:
+    installed.write({"engine": {"args": {"chat-template": "x" * 200_000}}})
+    assert codes(installed.refused_after_start()) == ["rank.argument.long"]

@@ -158,13 +158,22 @@ def test_the_key_is_sent_and_never_shown(run: Run, served: Served, tmp_path: Pat
 
 
 def test_a_key_file_that_is_missing_or_empty(run: Run, served: Served, tmp_path: Path) -> None:
-    assert probe(run, served, "--api-key-file", tmp_path / "none")[0] == 2
+    assert probe(run, served, "--api-key-file", tmp_path / "none")[0] == 1
     (tmp_path / "empty").write_text("\n")
     assert codes(probe(run, served, "--api-key-file", tmp_path / "empty")[1]) == ["serve.key.empty"]
 
 
 @pytest.mark.parametrize(
-    "url", ["spark-a:8888", "ftp://spark-a", "http://", "http://spark-a:port", "http://u:p@a"]
+    "url",
+    [
+        "spark-a:8888",
+        "ftp://spark-a",
+        "http://",
+        "http://spark-a:port",
+        "http://u:p@a",
+        "http://a b:1",
+        "http://a/\n",
+    ],
 )
 def test_a_url_that_is_none(run: Run, url: str) -> None:
     status, document = run("probe", "completion", "--url", url, "--model", "tiny")

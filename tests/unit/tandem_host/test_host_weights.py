@@ -214,13 +214,29 @@ def test_a_manifest_that_was_changed(
     run: Run, model: Path, manifest: Path, changes: dict[str, Any], code: str
 ) -> None:
     status, document = run("weights", "verify", model, "--manifest", edited(manifest, **changes))
-    assert status == 2
+    assert status == 1
     assert code in codes(document)
 
 
 def test_no_directory(run: Run, manifest: Path, tmp_path: Path) -> None:
     status, document = run("weights", "verify", tmp_path / "none", "--manifest", manifest)
-    assert (status, codes(document)) == (2, ["weights.directory.missing"])
+    assert (status, codes(document)) == (1, ["weights.directory.missing"])
+    assert document["digest"] == json.loads(manifest.read_text())["digest"]
+
+
+def test_nothing_was_copied_yet(run: Run, tmp_path: Path) -> None:
+    missing = tmp_path / "none", "--manifest", tmp_path / "none.json"
+    for depth in ("--quick", "--full"):
+        status, document = run("weights", "verify", *missing, depth)
+        assert (status, document["ok"], document["digest"]) == (1, False, None)
+        assert codes(document) == ["weights.manifest.missing", "weights.directory.missing"]
+
+
+def test_a_model_without_its_manifest(run: Run, model: Path, tmp_path: Path) -> None:
+    status, document = run("weights", "verify", model, "--manifest", tmp_path / "none.json")
+    assert (status, codes(document)) == (1, ["weights.manifest.missing"])
+    assert str(tmp_path / "none.json") in message(document, "weights.manifest.missing")
+    assert "tandem-host weights manifest" in document["findings"][0]["fix"]
 
 
 def test_an_empty_directory(run: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hosttree import Config, Tree
 
 import tandem_host
-from module_utils.tandem_zipapp import SHEBANG, build
+from tandem.host_tool import SHEBANG, SOURCE, build
 from tandem_host import cli, files
 
 PACKAGE = Path(tandem_host.__file__).parent
@@ -39,7 +39,8 @@ def test_the_same_bytes_from_a_copy_with_other_times(tmp_path: Path) -> None:
     for file in copy.rglob("*.py"):
         os.utime(file, (1, 1))
         file.chmod(0o600)
-    assert build(copy) == build(PACKAGE)
+    assert build(copy) == build() == build(PACKAGE)
+    assert PACKAGE.resolve() == SOURCE
 
 
 def test_a_changed_source_changes_the_bytes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Build ``tandem-host``: a directory of Python files as one executable file, the same bytes each time."""
+"""Build ``tandem-host``: the package ``tandem_host`` as one executable file, the same bytes each time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 import zipfile
 from pathlib import Path
 
+# Where this project keeps the source: beside the package that you are reading.
+SOURCE = Path(__file__).resolve().parents[1] / "tandem_host"
 # Isolated from the caller's environment (-I), without site-packages (-S): it runs as root and needs neither.
 SHEBANG = b"#!/usr/bin/python3 -IS\n"
 # The earliest time that a zip entry can hold; a real one would change the file without changing what it does.
@@ -14,7 +16,7 @@ _MODE = 0o100644
 _UNIX = 3
 
 
-def sources(package: Path) -> dict[str, bytes]:
+def sources(package: Path = SOURCE) -> dict[str, bytes]:
     """The package's Python files: name inside the archive -> content, sorted by name.
 
     Raises FileNotFoundError when the directory is not a package with a ``cli`` module.
@@ -28,8 +30,8 @@ def sources(package: Path) -> dict[str, bytes]:
     return {f"{package.name}/{path.relative_to(package).as_posix()}": path.read_bytes() for path in files}
 
 
-def build(package: Path) -> bytes:
-    """The program as bytes.
+def build(package: Path = SOURCE) -> bytes:
+    """The program as bytes; raises OSError when the source cannot be read.
 
     Entries are stored, not compressed: compressors differ between builds of zlib, and the file is small.
     """
