@@ -24,7 +24,15 @@ def answer() -> str:
     """What the pair says now; the empty text when it does not answer."""
     outcome = subprocess.run(
         [
-            *(sys.executable, "-m", "tandem_host", "probe", "completion", "--url", f"http://{NETWORK}.11:8888"),
+            *(
+                sys.executable,
+                "-m",
+                "tandem_host",
+                "probe",
+                "completion",
+                "--url",
+                f"http://{NETWORK}.11:8888",
+            ),
             *("--model", "tandem-demo", "--timeout", "20", "--max-tokens", "32"),
         ],
         capture_output=True,
@@ -42,21 +50,28 @@ def good_run(scratch: Path) -> Run:
     return run
 
 
+def another_model(source: str) -> dict[str, str]:
+    """The variables of a run that brings a second revision of the model, from another directory."""
+    return {"tandem_model_revision": "two", "model_weights_source_dir": source}
+
+
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
-    run = play("site.yml", tmp_path, {"tandem_model_revision": "two", "model_weights_source_dir": "/srv/models/no"})
+    run = play("site.yml", tmp_path, another_model("/srv/models/no"))
     assert run.status != 0
-    run.says("weights.source.missing: spark-a: /srv/models/no/config.json is not there", "Fix: put the checkpoint there")
+    run.says("weights.source.missing: spark-a: /srv/models/no/config.json is not there")
+    run.says("Fix: put the checkpoint there")
     assert SENTENCE in answer(), "the pair that ran must still serve"
 
 
 def test_a_model_that_is_cut_short(tmp_path: Path) -> None:
-    on("spark-a", "cp -r /srv/models/tandem-demo /srv/models/cut; truncate -s -100 /srv/models/cut/*-00002-*.safetensors")
-    run = play("site.yml", tmp_path, {"tandem_model_revision": "two", "model_weights_source_dir": "/srv/models/cut"})
+    on("spark-a", "cp -r /srv/models/tandem-demo /srv/models/cut")
+    on("spark-a", "truncate -s -100 /srv/models/cut/*-00002-*.safetensors")
+    run = play("site.yml", tmp_path, another_model("/srv/models/cut"))
     on("spark-a", "rm -r /srv/models/cut")
     assert run.status != 0
     run.says("spark-a", "model-00002-of-00002.safetensors", "Fix:")
     for host in HOSTS:
-        assert on(host, f"cd {MODEL}/..; ls -d two two.manifest.json 2>/dev/null || true") == "", "half a model counts"
+        assert on(host, f"cd {MODEL}/..; ls -d two two.manifest.json 2>/dev/null || true") == "", host
     assert SENTENCE in answer(), "the pair that ran must still serve"
 
 
@@ -170,4 +185,5 @@ def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert again.status == 0, again.text
     assert set(again.changed.values()) == {0}, again.text
     for host in HOSTS:
-        assert on(host, "ls -d /run/tandem-copy /var/lib/tandem/cache/wheels-* /opt/tandem/cache/uv-* 2>/dev/null || true") == ""
+        leftovers = "/run/tandem-copy /var/lib/tandem/cache/wheels-* /opt/tandem/cache/uv-*"
+        assert on(host, f"ls -d {leftovers} 2>/dev/null || true") == ""

@@ -79,7 +79,7 @@ def tandem_findings_text(answer: str, host: str, stderr: str = "") -> str:
 
 
 def tandem_failure_text(result: Mapping[str, Any]) -> str:
-    """Why a task failed, in one line: the host tool's findings, else the last lines of its output, else its message."""
+    """Why a task failed, in one line: the host tool's findings, else its last output, else its message."""
     for stream in ("stdout", "stderr"):
         findings = _document(str(result.get(stream, ""))).get("findings")
         if findings:
@@ -113,7 +113,7 @@ def tandem_start_failure(names: Iterable[str], hostvars: Mapping[str, Any], head
     for name in names:
         words = hostvars[name].get("__vllm_server_journal", {}).get("stdout_lines", [])
         lines += [f"{name} | {line}" for line in words]
-    lines.append("Fix: read `journalctl -u tandem-rank` on both hosts, mend the cause and run site.yml again.")
+    lines.append("Fix: `journalctl -u tandem-rank` on both hosts, mend the cause, run site.yml again.")
     return "\n".join(lines)
 
 

@@ -1,0 +1,1 @@
+"""Tandem on the control machine."""
