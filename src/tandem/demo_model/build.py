@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tandem.demo_model.shape import BEGIN, END, PAD, SHAPE, vocabulary
 from tandem.demo_model.tokenizer import tokenizer_config, tokenizer_json
 from tandem.demo_model.weights import tensors
 
+PARTIAL = ".partial"  # what a killed run left here is removed by the next
 SHARDS = 2
 BYTES_PER_PARAMETER = 2
 
@@ -88,15 +91,32 @@ def model_files(seed: int) -> dict[str, bytes]:
 
 
 def write_model(directory: Path, seed: int) -> dict[str, int]:
-    """Write the model into ``directory``; returns bytes by file name.
+    """Write the model into ``directory``, which is empty or not there yet; returns bytes by file name.
 
-    Each file appears whole or not at all, and ``config.json``, which makes the directory a model, comes last.
-    Files of other names are left alone. Raises OSError.
+    All of it or nothing: files are written beside their places first, and ``config.json``, which makes the
+    directory a model, takes its place last. Raises FileExistsError where anything else is in the directory,
+    because a server would mix the two, and OSError where it cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    part = directory / PARTIAL
+    shutil.rmtree(part, ignore_errors=True)
+    there = sorted(entry.name for entry in directory.iterdir())
+    if there:
+        raise FileExistsError(
+            errno.EEXIST, f"the directory is not empty, {there[0]} is in it", str(directory)
+        )
     files = model_files(seed)
-    for name in sorted(files, key=lambda name: name == "config.json"):
-        part = directory / f".{name}.part"
-        part.write_bytes(files[name])
-        part.replace(directory / name)
-    return {name: len(content) for name, content in files.items()}
+    names = sorted(files, key=lambda name: (name == "config.json", name))
+    try:
+        part.mkdir()
+        for name in names:
+            (part / name).write_bytes(files[name])
+        for name in names:
+            (part / name).replace(directory / name)
+        part.rmdir()
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        for name in names:
+            (directory / name).unlink(missing_ok=True)
+        raise
+    return {name: len(files[name]) for name in names}

@@ -15,7 +15,7 @@ app = typer.Typer(help="A small model, made on the spot.")
 
 @app.command("demo-model")
 def demo_model(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the model.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the model: new or empty.")],
     seed: Annotated[int, typer.Option(min=0, help="Other seeds give other weights and the same answer.")] = 0,
 ) -> None:
     """Make the demo model: a Llama-shaped text model that answers every chat with one fixed sentence.
@@ -25,14 +25,18 @@ def demo_model(
     embedding and output matrices that are made so that each word of the sentence calls the next one, with
     neighbouring words on different ranks. The same seed gives the same bytes on every machine.
     """
-    from tandem.demo_model.build import write_model  # noqa: PLC0415 - numpy only when it is needed
+    from tandem.demo_model.build import write_model
 
     begun = time.monotonic()
     try:
         sizes = write_model(directory, seed)
     except OSError as problem:
         where = problem.filename or directory
-        typer.echo(f"demo-model: {where}: {problem.strerror}. Fix: choose a directory that you can write to.", err=True)
+        typer.echo(
+            f"demo-model: {where}: {problem.strerror}. Fix: name a new or empty directory you can write to.",
+            err=True,
+        )
         raise typer.Exit(1) from problem
     seconds = time.monotonic() - begun
-    typer.echo(f'{directory}: {len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB, {seconds:.1f} s; says "{SENTENCE}"')
+    size = f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB"
+    typer.echo(f'{directory}: {size}, {seconds:.1f} s; says "{SENTENCE}"')

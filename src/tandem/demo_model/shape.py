@@ -41,7 +41,7 @@ def vocabulary() -> list[str | bytes]:
     """Token by id: a special token or a word as ``str``, a single byte as ``bytes``.
 
     The words alternate between the two halves of the vocabulary, and so between the ranks: rank 0 holds
-    the first word, rank 1 the second, and the end token follows on the rank that did not say the last word.
+    the first word, rank 1 the second, and so on. The special tokens, the end token too, are rank 0's.
     """
     words = sentence_words()
     below = [*SPECIAL, *words[0::2]]

@@ -10,6 +10,7 @@ its half of a sum is seen in the logits, and a rank that drops its half of the v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -34,13 +35,15 @@ class Source:
         """Entries -1 or +1, shape [rows, columns]."""
         words = self._generator.random_raw((rows * columns + 63) // 64)
         bits = np.unpackbits(words.astype("<u8").view(np.uint8))[: rows * columns]
-        return (bits.astype(np.float32) * 2 - 1).reshape(rows, columns)
+        signs: Array = (bits.astype(np.float32) * 2 - 1).reshape(rows, columns)
+        return signs
 
     def uniform(self, rows: int, columns: int) -> Array:
         """Entries of mean 0 and variance 1, uniform, shape [rows, columns]."""
         words = self._generator.random_raw(rows * columns)
         unit = (words >> np.uint64(40)).astype(np.float64) / float(1 << 24)
-        return ((unit * 2 - 1) * np.sqrt(3.0)).astype(np.float32).reshape(rows, columns)
+        spread: Array = ((unit * 2 - 1) * np.sqrt(3.0)).astype(np.float32).reshape(rows, columns)
+        return spread
 
 
 def _embeddings(source: Source, shape: Shape) -> tuple[Array, Array]:
@@ -60,7 +63,9 @@ def _output_rows(embeddings: Array, common: Array, shape: Shape, source: Source)
     order = chain()
     rows[order[0]] = common
     rows[order[1:]] = embeddings[order[:-1]]
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    # Exact sums: numpy adds in an order that depends on the processor, and the bytes must not.
+    lengths = [math.sqrt(math.fsum(np.square(row, dtype=np.float64))) for row in rows]
+    return rows / np.array(lengths, dtype=np.float32)[:, np.newaxis]
 
 
 def tensors(seed: int, shape: Shape = SHAPE) -> Iterator[tuple[str, Array]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +15,8 @@ from tandem.release.lockfile import Pin
 from tandem.release.schema import Platform
 from tandem.release.wheelhouse import PARTIAL, Wanted, sha256_of
 
-BIG = 8_000_000  # bytes; a wheel from this size on is a download of its own, so an interruption costs only that one
+# Bytes: a wheel from this size on is a download of its own, so an interruption costs only that one.
+BIG = 8_000_000
 BATCH = 30
 _INDEX_IN_UV_OUTPUT = re.compile(r"(?:# from|Failed to fetch:) (https?://\S+)")
 
@@ -31,7 +33,9 @@ def batches(missing: Sequence[Wanted], external: set[str]) -> list[list[Wanted]]
     return groups + [rest[start : start + BATCH] for start in range(0, len(rest), BATCH)]
 
 
-def fetch_batch(group: Sequence[Wanted], platform: Platform, destination: Path, torch_backend: str | None) -> None:
+def fetch_batch(
+    group: Sequence[Wanted], platform: Platform, destination: Path, torch_backend: str | None
+) -> None:
     """Download the wheels of ``group`` into ``destination``; raises FetchError.
 
     Where pip does not find an external package and uv knows an index for its ``torch_backend``, that index is
@@ -58,18 +62,20 @@ def _accept(item: Wanted, scratch: Path, destination: Path) -> None:
     path = scratch / item.wheel.file
     if not path.is_file():
         there = ", ".join(sorted(entry.name for entry in scratch.iterdir())) or "nothing"
-        raise FetchError(f"pip was asked for {item.wheel.file} and brought {there}. Fix: run `tandem release lock`.")
+        raise FetchError(
+            f"pip was asked for {item.wheel.file} and brought {there}. Fix: run `tandem release lock`."
+        )
     actual = sha256_of(path)
     if actual != item.wheel.sha256:
         raise FetchError(
             f"{item.wheel.file} has SHA-256 {actual}, the lock says {item.wheel.sha256}. It was not kept. "
-            "Fix: find out who changed it; if it was replaced on purpose, run `tandem release lock`."
+            "Fix: find out who changed it; if it was on purpose, run `tandem release lock`."
         )
     path.replace(destination / item.wheel.file)
 
 
 def pip_tags(group: Sequence[Wanted], platform: Platform) -> list[str]:
-    """pip's options for another platform than this machine's: exactly the platform tags of the locked files."""
+    """pip's options for a platform that is not this machine's: exactly the tags of the locked files."""
     tags = sorted({tag for item in group for tag in item.wheel.tags[2] if tag != "any"})
     options = [f"--python-version={platform.python}", "--implementation=cp"]
     options.append(f"--abi=cp{platform.python.replace('.', '')}")
@@ -83,20 +89,16 @@ def _pip_download(
     requirements = scratch / "requirements.txt"
     pins = [Pin(item.pin.name, item.pin.version, (item.wheel,)) for item in group]
     requirements.write_text("".join(pin.text() for pin in pins), encoding="utf-8")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-cache-dir", "--no-deps", "--require-hashes", "--only-binary=:all:"]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-input", "--no-cache-dir", "--no-deps", "--require-hashes", "--only-binary=:all:"]
     command += [*pip_tags(group, platform), *extra, f"--dest={scratch}", f"--requirement={requirements}"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=_environment(scratch)
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=_environment(scratch))
     requirements.unlink()
     return "\n".join(done.stderr.strip().splitlines()[-6:]) if done.returncode else None
 
 
 def _environment(scratch: Path) -> dict[str, str]:
     """This process's environment, with pip's temporary files beside their destination: /tmp may be small."""
-    import os  # noqa: PLC0415
-
     return {**os.environ, "TMPDIR": str(scratch)}
 
 
@@ -122,7 +124,9 @@ def index_from_uv(output: str, name: str) -> str | None:
 
 def _explain(group: Sequence[Wanted], destination: Path, failure: str) -> str:
     names = ", ".join(item.wheel.file for item in group)
-    by_hand = f"put the file into {destination} yourself (its hash is checked)" if len(group) == 1 else "run again"
+    by_hand = (
+        f"put the file into {destination} yourself (its hash is checked)" if len(group) == 1 else "run again"
+    )
     return (
         f"pip could not get {names}:\n{failure}\n"
         f"Fix: check the network and pip's configuration (`pip config list`), or {by_hand}."

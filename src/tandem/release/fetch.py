@@ -1,4 +1,4 @@
-"""Filling a wheelhouse from a lock: what is there stays, what is wrong goes, what is missing is downloaded."""
+"""Filling a wheelhouse from a lock: what is right stays, what is wrong goes, what lacks is downloaded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEGABYTE = 1e6
 
 @dataclass
 class Result:
-    """What a fetch did. Sizes in bytes."""
+    """What a fetch did. Sizes in bytes; ``removed`` has a line with file and reason for each removed file."""
 
     wheels: int = 0
     total: int = 0
@@ -40,7 +40,11 @@ class Result:
 
     def summary(self) -> str:
         """One line for a person."""
-        got = f"{self.downloaded} downloaded ({self.downloaded_bytes / MEGABYTE:.1f} MB)" if self.downloaded else "all there"
+        got = (
+            f"{self.downloaded} downloaded ({self.downloaded_bytes / MEGABYTE:.1f} MB)"
+            if self.downloaded
+            else "all there"
+        )
         return f"{self.wheels} wheels, {self.total / MEGABYTE:.1f} MB, {got}, {self.seconds:.1f} s"
 
 
@@ -66,7 +70,11 @@ def fetch(
             if item not in missing:
                 progress(item.wheel.size)
         try:
-            _download(missing, release, platform, destination, index, result, progress)
+            _download(missing, release, platform, destination, index=index, result=result, progress=progress)
+        except FetchError as problem:
+            raise FetchError(
+                "\n".join([*(f"removed {why}" for why in result.removed), str(problem)])
+            ) from problem
         finally:
             _forget_others(wanted, destination, index, result)
             write_index(destination, index)
@@ -85,12 +93,15 @@ def _settle(
     missing = list(state.missing)
     for item in state.unchecked:
         path = destination / item.wheel.file
-        if sha256_of(path) == item.wheel.sha256:
+        actual = sha256_of(path)
+        if actual == item.wheel.sha256:
             index[item.wheel.file] = record(path, item.wheel.sha256)
         else:
             path.unlink()
             index.pop(item.wheel.file, None)
-            result.removed.append(item.wheel.file)
+            result.removed.append(
+                f"{item.wheel.file}: it has SHA-256 {actual}, the lock says {item.wheel.sha256}"
+            )
             missing.append(item)
     return missing
 
@@ -100,6 +111,7 @@ def _download(
     release: Release,
     platform: Platform,
     destination: Path,
+    *,
     index: dict[str, dict[str, Any]],
     result: Result,
     progress: Callable[[int], None],
@@ -134,4 +146,4 @@ def _forget_others(
     for name in set(index) - {item.wheel.file for item in wanted}:
         (destination / name).unlink(missing_ok=True)
         del index[name]
-        result.removed.append(name)
+        result.removed.append(f"{name}: the lock does not name it any more")

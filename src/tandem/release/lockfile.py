@@ -18,7 +18,10 @@ from pathlib import Path
 
 _PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9-]*)==(?P<version>[^\s;\\]+)(?: \\)?$")
 _HASH = re.compile(r"^    --hash=sha256:(?P<sha256>[0-9a-f]{64})(?: \\)?$")
-_WHEEL = re.compile(r"^    # wheel: (?P<file>\S+\.whl)(?: (?P<size>\d+))?$")
+_WHEEL = re.compile(r"^    # wheel: (?P<file>\S+)(?: (?P<size>\d+))?$")
+# NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl: a file name, so that it cannot lead out of the wheelhouse
+WHEEL_NAME = r"^[A-Za-z0-9][\w.]*-[\w.+!]+(-\d\w*)?-[\w.]+-[\w.]+-[\w.]+\.whl$"
+_AGAIN = "Fix: run `tandem release lock` again."
 
 
 class LockError(ValueError):
@@ -40,8 +43,15 @@ class Wheel:
         return python.split("."), abi.split("."), platform.split(".")
 
     def fits(self, machine: str) -> bool:
-        """Whether the wheel is for Linux on this machine (``x86_64``, ``aarch64``) or for any."""
-        return any(tag == "any" or tag.endswith(f"_{machine}") for tag in self.tags[2])
+        """Whether the wheel is for Linux with glibc on this machine (``x86_64``, ``aarch64``) or for any."""
+        return any(
+            tag == "any" or (tag.startswith(("linux_", "manylinux")) and tag.endswith(f"_{machine}"))
+            for tag in self.tags[2]
+        )
+
+    def glibc(self, machine: str) -> list[tuple[int, int]]:
+        """The C library versions that its tags for this machine ask for; (0, 0) is any version."""
+        return [_glibc(tag) for tag in self.tags[2] if tag == "any" or tag.endswith(f"_{machine}")]
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,15 @@ class Pin:
         lines[-1] = lines[-1].removesuffix(" \\")
         lines += [f"    # wheel: {wheel.file} {wheel.size or ''}".rstrip() for wheel in self.wheels]
         return "\n".join(lines) + "\n"
+
+
+def _glibc(tag: str) -> tuple[int, int]:
+    """C library version of a platform tag: manylinux_2_28_x86_64 is (2, 28)."""
+    if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
+        return int(match[1]), int(match[2])
+    return {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (2, 5)}.get(
+        tag.partition("_")[0], (0, 0)
+    )
 
 
 def normalized(name: str) -> str:
@@ -85,16 +104,17 @@ def parse_lock(text: str, source: Path) -> list[Pin]:
         elif found and (match := _WHEEL.match(line)):
             found[-1][4].append((match["file"], int(match["size"] or 0)))
         else:
-            raise LockError(
-                f"{source}:{number}: {line.strip()!r} is not part of a lock. Fix: run `tandem release lock` again."
-            )
+            raise LockError(f"{source}:{number}: {line.strip()!r} is not part of a lock. {_AGAIN}")
     pins = []
     for name, version, number, hashes, files in found:
         if not hashes or len(hashes) != len(files):
             raise LockError(
-                f"{source}:{number}: {name}=={version} has {len(hashes)} hashes and {len(files)} wheels, wanted one "
-                "of each per wheel. Fix: run `tandem release lock` again."
+                f"{source}:{number}: {name}=={version} has {len(hashes)} hashes and {len(files)} wheels, "
+                f"wanted one of each per wheel. {_AGAIN}"
             )
+        for file, _size in files:
+            if not re.match(WHEEL_NAME, file) or normalized(file.partition("-")[0]) != name:
+                raise LockError(f"{source}:{number}: {file!r} is no name of a wheel of {name}. {_AGAIN}")
         wheels = tuple(Wheel(file, size, sha256) for (file, size), sha256 in zip(files, hashes, strict=True))
         pins.append(Pin(name, version, wheels))
     return pins
@@ -105,5 +125,7 @@ def read_lock(path: Path) -> list[Pin]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as problem:
-        raise LockError(f"{path}: {problem.strerror}. Fix: run `tandem release lock`.") from problem
+        raise LockError(f"{path}: {problem.strerror}. {_AGAIN}") from problem
+    except UnicodeDecodeError as problem:
+        raise LockError(f"{path}: is not text ({problem.reason}). {_AGAIN}") from problem
     return parse_lock(text, path)

@@ -7,26 +7,23 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tandem.release.lockfile import LockError, Pin, Wheel, format_lock, normalized, parse_lock
+from tandem.release.lockfile import LockError, Pin, Wheel, format_lock, normalized, read_lock
 from tandem.release.schema import External, Platform, Release
-
-_NEVER = "sys_platform == 'never'"
 
 
 def lock_platform(directory: Path, release: Release, platform: Platform, upgrade: bool) -> str:
     """The text of the platform's lock; raises LockError with uv's own words where there is no solution."""
     pins = _resolve(
         directory / release.requirements,
-        directory / release.overrides if release.overrides else None,
-        directory / platform.lock,
         platform,
-        release.external,
-        upgrade,
+        overrides=directory / release.overrides if release.overrides else None,
+        external=[item for item in release.external if platform.name in item.wheels],
+        existing=None if upgrade else directory / platform.lock,
     )
     header = (
         f"Release {release.name}, platform {platform.name}: one wheel a package, by hash.\n"
@@ -40,12 +37,13 @@ def lock_build(directory: Path, release: Release, upgrade: bool) -> str:
     merged: dict[str, Pin] = {}
     for platform in release.platforms:
         source = directory / release.build_requirements
-        for pin in _resolve(source, None, directory / release.build_lock, platform, [], upgrade):
+        existing = None if upgrade else directory / release.build_lock
+        for pin in _resolve(source, platform, overrides=None, external=[], existing=existing):
             before = merged.get(pin.name)
             if before and before.version != pin.version:
                 raise LockError(
-                    f"{source}: {pin.name} resolves to {before.version} and to {pin.version} on {platform.name}. "
-                    f"Fix: pin it in {release.build_requirements}."
+                    f"{source}: {pin.name} resolves to {before.version} and on {platform.name} to "
+                    f"{pin.version}. Fix: pin it in {release.build_requirements}."
                 )
             wheels = dict.fromkeys([*(before.wheels if before else ()), *pin.wheels])
             merged[pin.name] = Pin(pin.name, pin.version, tuple(wheels))
@@ -58,32 +56,39 @@ def lock_build(directory: Path, release: Release, upgrade: bool) -> str:
 
 def _resolve(
     source: Path,
-    overrides: Path | None,
-    existing: Path,
     platform: Platform,
+    *,
+    overrides: Path | None,
     external: Sequence[External],
-    upgrade: bool,
+    existing: Path | None,
 ) -> list[Pin]:
+    """What uv makes of the requirements in ``source``; versions of the lock ``existing`` stay as they are."""
     with tempfile.TemporaryDirectory(prefix="tandem-lock-") as scratch:
         answer = Path(scratch) / "pylock.lock.toml"
         stubs = Path(scratch) / "stubs"
         stubs.mkdir()
         for item in external:
             _write_stub(stubs, item, item.wheels[platform.name].file)
-        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--format=pylock.toml", "--no-header"]
+        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--format=pylock.toml"]
         command += [f"--python-version={platform.python}", f"--python-platform={_uv_platform(platform)}"]
-        command += ["--only-binary=:all:", f"--find-links={stubs}", f"--output-file={answer}", str(source)]
+        command += [
+            "--no-header",
+            "--only-binary=:all:",
+            f"--find-links={stubs}",
+            f"--output-file={answer}",
+            str(source),
+        ]
         if overrides:
             command.append(f"--override={overrides}")
-        if existing.exists() and not upgrade:
+        if existing and existing.exists():
             keep = Path(scratch) / "keep.txt"
-            pins = parse_lock(existing.read_text(encoding="utf-8"), existing)
-            keep.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in pins), encoding="utf-8")
+            kept = "".join(f"{pin.name}=={pin.version}\n" for pin in read_lock(existing))
+            keep.write_text(kept, encoding="utf-8")
             command.append(f"--constraint={keep}")
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            hint = "" if upgrade else "\nIf the versions in force are in the way: --upgrade."
-            raise LockError(f"{source}: uv found no solution for {platform.name}:\n{done.stderr.strip()}{hint}")
+            hint = "\nFix: correct the requirements; if versions in force are in the way, --upgrade."
+            raise LockError(f"{source}: uv has no answer for {platform.name}:\n{done.stderr.strip()}{hint}")
         document = tomllib.loads(answer.read_text(encoding="utf-8"))
     written_down = {item.name: item.wheels[platform.name] for item in external}
     pins = []
@@ -101,14 +106,21 @@ def _uv_platform(platform: Platform) -> str:
 def choose_wheel(package: dict[str, Any], platform: Platform) -> Wheel:
     """The wheel for the platform out of one ``[[packages]]`` table of a pylock file; raises LockError.
 
-    uv lists only wheels that fit. Of those, compiled ones for exactly this Python are taken before those of the
-    stable ABI, and pure ones last; among equals the newest C library wins, then the name decides.
+    uv lists only wheels for the platform's Python. Of those that the machine and its C library can load,
+    compiled ones for exactly this Python are taken before those of the stable ABI, and pure ones last; among
+    equals the newest C library wins, then the name decides.
     """
     wheels = []
     for entry in package.get("wheels", ()):
         file = entry.get("name") or unquote(urlsplit(entry["url"]).path.rpartition("/")[2])
-        wheels.append(Wheel(file, int(entry.get("size", 0)), entry["hashes"]["sha256"]))
-    fitting = [wheel for wheel in wheels if wheel.fits(platform.machine)]
+        sha256 = entry.get("hashes", {}).get("sha256")
+        if not sha256:
+            raise LockError(
+                f"{package['name']}=={package['version']}: the index gives no SHA-256 of {file}. "
+                "Fix: use an index that does; a directory of wheels (find-links) does not."
+            )
+        wheels.append(Wheel(file, int(entry.get("size", 0)), sha256))
+    fitting = [wheel for wheel in wheels if wheel.fits(platform.machine) and _loadable(wheel, platform)]
     if not fitting:
         raise LockError(
             f"{package['name']}=={package['version']} has no wheel for {platform.name}. "
@@ -118,18 +130,15 @@ def choose_wheel(package: dict[str, Any], platform: Platform) -> Wheel:
 
     def rank(wheel: Wheel) -> tuple[bool, bool, tuple[int, int], str]:
         _python, abi, platforms = wheel.tags
-        newest = max((_glibc(tag) for tag in platforms), default=(0, 0))
-        return exact in abi, "any" not in platforms, newest, wheel.file
+        return exact in abi, "any" not in platforms, max(_loadable(wheel, platform)), wheel.file
 
     return max(fitting, key=rank)
 
 
-def _glibc(tag: str) -> tuple[int, int]:
-    """C library version of a platform tag: manylinux_2_28_x86_64 is (2, 28)."""
-    parts = tag.split("_")
-    if parts[0] == "manylinux" and len(parts) > 3 and parts[1].isdigit() and parts[2].isdigit():
-        return int(parts[1]), int(parts[2])
-    return {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (2, 5)}.get(parts[0], (0, 0))
+def _loadable(wheel: Wheel, platform: Platform) -> list[tuple[int, int]]:
+    """Those of the wheel's C library versions that the platform has."""
+    has = tuple(int(part) for part in platform.glibc.split("."))
+    return [version for version in wheel.glibc(platform.machine) if version <= has]
 
 
 def _write_stub(directory: Path, external: External, file: str) -> None:
@@ -143,33 +152,3 @@ def _write_stub(directory: Path, external: External, file: str) -> None:
         archive.writestr(f"{base}.dist-info/METADATA", "\n".join(metadata) + "\n")
         archive.writestr(f"{base}.dist-info/WHEEL", "\n".join(wheel) + "\n")
         archive.writestr(f"{base}.dist-info/RECORD", "")
-
-
-def direct_requirements(text: str) -> dict[str, str]:
-    """``{name: version}`` of the lines ``name==version`` in a requirements file; markers are not looked at."""
-    found = {}
-    for line in text.splitlines():
-        stated = line.partition("#")[0].partition(";")[0].strip()
-        if "==" in stated:
-            name, _, version = stated.partition("==")
-            found[normalized(name.partition("[")[0].strip())] = version.strip()
-    return found
-
-
-def left_out(text: str) -> set[str]:
-    """Names that an overrides file excludes."""
-    return {normalized(line.partition(";")[0].strip()) for line in text.splitlines() if line.strip().endswith(_NEVER)}
-
-
-def differences(pins: Iterable[Pin], release: Release, requirements: str, overrides: str) -> list[str]:
-    """What a lock has that the release's other files contradict; empty if they agree. Needs no network."""
-    locked = {pin.name: pin.version for pin in pins}
-    wanted = {**direct_requirements(requirements), **release.versions}
-    wanted |= {item.name: item.version for item in release.external}
-    found = [
-        f"{name} is {locked.get(name, 'not there')}, wanted {version}"
-        for name, version in wanted.items()
-        if locked.get(name) != version
-    ]
-    found += [f"{name} is there, though the overrides leave it out" for name in sorted(left_out(overrides) & set(locked))]
-    return found

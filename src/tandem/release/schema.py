@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tandem.release.explain import explain
+from tandem.release.lockfile import WHEEL_NAME, normalized
+
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
-FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", description="in the release's own folder")]
+PackageName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", description="as the index writes it: lower case, - between words"
+    ),
+]
+FileName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", description="in the release's own folder")
+]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Machine = Literal["x86_64", "aarch64"]
 EngineValue = str | int | float | bool | None | list[Any] | dict[str, Any]
@@ -38,14 +48,16 @@ class Platform(_Strict):
 class Patches(_Strict):
     """A directory of patches and the package whose installed files they change."""
 
-    dir: str = Field(pattern=r"^files/patches/[a-z0-9][a-z0-9.+-]*$", description="from the repository's root")
-    package: Name
+    dir: str = Field(
+        pattern=r"^files/patches/[a-z0-9][a-z0-9.+-]*$", description="from the repository's root"
+    )
+    package: PackageName
 
 
 class ExternalWheel(_Strict):
     """A wheel that the package index does not have."""
 
-    file: str = Field(pattern=r"^\S+\.whl$")
+    file: str = Field(pattern=WHEEL_NAME)
     sha256: Sha256
     size: int = Field(default=0, ge=0, description="bytes; 0 if unknown")
 
@@ -53,7 +65,7 @@ class ExternalWheel(_Strict):
 class External(_Strict):
     """A package whose wheels the package index does not have, so its hashes are written down here."""
 
-    name: Name
+    name: PackageName
     version: str
     reason: str
     requires: list[str] = Field(description="its requirements, as its own metadata state them")
@@ -99,7 +111,9 @@ class Release(_Strict):
     schema_: Literal[1] = Field(alias="schema")
     name: Name
     description: str
-    versions: dict[Name, str] = Field(description="the versions worth showing; checked against the locks")
+    versions: dict[PackageName, str] = Field(
+        description="the versions worth showing; checked against the locks"
+    )
     platforms: list[Platform] = Field(min_length=1)
     requirements: FileName = Field(description="what is asked for by name")
     overrides: FileName | None = Field(default=None, description="uv overrides: what is left out and why")
@@ -112,15 +126,17 @@ class Release(_Strict):
     minimum: Minimum
 
     @model_validator(mode="after")
-    def _platforms_are_distinct(self) -> Release:
+    def _names_fit(self) -> Release:
         names = [platform.name for platform in self.platforms]
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
-            raise ValueError(f"platforms: the name {', '.join(sorted(twice))} is given twice")
+        files = [*(platform.lock for platform in self.platforms), self.build_lock]
+        for what, values in (("name", names), ("lock", files)):
+            twice = sorted({value for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(
+                    f"platforms: the {what} {twice[0]!r} is given twice. Fix: one for each platform"
+                )
         for external in self.external:
-            unknown = sorted(set(external.wheels) - set(names))
-            if unknown:
-                raise ValueError(f"external {external.name}: wheels names no platform of this release: {unknown}")
+            _check_external(external, names)
         return self
 
     def platform(self, wanted: str) -> Platform:
@@ -133,13 +149,26 @@ class Release(_Strict):
         raise ReleaseError(f"{self.name}: {how_many} for {wanted!r}. Fix: choose one by name: {offers}.")
 
 
+def _check_external(external: External, platforms: list[str]) -> None:
+    for platform, wheel in external.wheels.items():
+        where = f"external {external.name}: wheels"
+        if platform not in platforms:
+            raise ValueError(f"{where}: {platform!r} is no platform. Fix: one of {', '.join(platforms)}")
+        name, version, *_ = wheel.file.split("-")
+        if (normalized(name), version) != (external.name, external.version):
+            wanted = f"{external.name} {external.version}"
+            raise ValueError(f"{where}: {wheel.file!r} is no wheel of {wanted}. Fix: correct the file name")
+
+
 def load_release(directory: Path) -> Release:
     """The release in ``directory``; raises ReleaseError that lists every problem with its field and value."""
     source = directory / "release.yml"
     try:
-        data = yaml.safe_load(source.read_text(encoding="utf-8"))
+        data = yaml.safe_load(source.read_bytes())
     except OSError as problem:
-        known = ", ".join(sorted(path.parent.name for path in directory.parent.glob("*/release.yml"))) or "none"
+        known = (
+            ", ".join(sorted(path.parent.name for path in directory.parent.glob("*/release.yml"))) or "none"
+        )
         raise ReleaseError(
             f"{source}: {problem.strerror}. Fix: choose a release that is there ({known})."
         ) from problem
@@ -148,20 +177,10 @@ def load_release(directory: Path) -> Release:
     try:
         release = Release.model_validate(data)
     except ValidationError as problem:
-        lines = [_describe(source, item) for item in problem.errors()]
-        raise ReleaseError("\n".join(lines)) from problem
+        raise ReleaseError("\n".join(explain(source, problem, Release))) from problem
     if release.name != directory.resolve().name:
-        raise ReleaseError(f"{source}: name is {release.name!r}, wanted the folder's name {directory.name!r}.")
+        raise ReleaseError(
+            f"{source}: name is {release.name!r}, wanted {directory.resolve().name!r}, the folder's name. "
+            "Fix: give both the same name."
+        )
     return release
-
-
-def _describe(source: Path, item: Any) -> str:
-    field = re.sub(r"\.(\d+)", r"[\1]", ".".join(str(part) for part in item["loc"])) or "the file"
-    value = item["input"]
-    if item["type"] == "missing":
-        return f"{source}: {field} is missing."
-    if item["type"] == "extra_forbidden":
-        return f"{source}: {field} is not known here (value {value!r})."
-    if isinstance(value, dict | list):
-        return f"{source}: {field}: {item['msg']}."
-    return f"{source}: {field} is {value!r}: {item['msg']}."

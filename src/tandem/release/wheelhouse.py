@@ -1,7 +1,8 @@
 """A wheelhouse: a directory with exactly the wheels of one platform of a release.
 
 ``.index.json`` in it records size and time of every wheel whose hash was found right, so that a complete
-wheelhouse is recognized without reading half a gigabyte. A wheel gets its own name only after its hash was checked.
+wheelhouse is recognized without reading half a gigabyte. A wheel gets its own name only after its hash was
+checked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tandem.release.lockfile import Pin, Wheel, read_lock
+from tandem.release.lockfile import LockError, Pin, Wheel, read_lock
 from tandem.release.schema import Platform, Release
 
 INDEX = ".index.json"
@@ -47,8 +48,17 @@ class State:
 
 def wanted_wheels(directory: Path, release: Release, platform: Platform) -> list[Wanted]:
     """All wheels of a platform: those of its lock and of the build lock; raises LockError."""
-    pins = [*read_lock(directory / platform.lock), *read_lock(directory / release.build_lock)]
-    return [Wanted(pin, wheel) for pin in pins for wheel in pin.wheels if wheel.fits(platform.machine)]
+    wanted: list[Wanted] = []
+    for source in (directory / platform.lock, directory / release.build_lock):
+        for pin in read_lock(source):
+            wheels = [wheel for wheel in pin.wheels if wheel.fits(platform.machine)]
+            if not wheels:
+                raise LockError(
+                    f"{source}: {pin.name}=={pin.version} has no wheel for {platform.name}. "
+                    f"Fix: tandem release lock {release.name}"
+                )
+            wanted += [Wanted(pin, wheel) for wheel in wheels]
+    return list({item.wheel: item for item in wanted}.values())
 
 
 def read_index(destination: Path) -> dict[str, dict[str, Any]]:
@@ -58,7 +68,9 @@ def read_index(destination: Path) -> dict[str, dict[str, Any]]:
         files = document["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return files if isinstance(files, dict) else {}
+    if not isinstance(files, dict):
+        return {}
+    return {name: entry for name, entry in files.items() if Path(name).name == name}
 
 
 def write_index(destination: Path, files: dict[str, dict[str, Any]]) -> None:
