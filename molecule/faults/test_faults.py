@@ -176,6 +176,9 @@ def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
         "The workers start",
         "The pair answers",
     ):
+        # What a killed run started goes on starting: stopped, each run has something to start again.
+        for host in HOSTS:
+            on(host, "systemctl stop tandem.target")
         killed_run(task, tmp_path)
         if task not in ("The workers start", "The pair answers"):
             assert answer() == "", f"half a run serves after a kill at {task!r}"

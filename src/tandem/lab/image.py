@@ -41,6 +41,8 @@ PACKAGES = (
     "udev",
     "util-linux-extra",
 )
+#: Debian's keys: a machine that is not Debian trusts others by itself.
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 #: systemd-nspawn mounts /sys read-only, and netplan wants to write below a device of its own namespace. This
@@ -124,6 +126,7 @@ def _build(target: Path) -> None:
         "mmdebstrap",
         "--mode=root",
         "--variant=minbase",
+        f"--keyring={KEYRING}",
         f"--include={','.join(PACKAGES)}",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
         # Inside a container that may not mount /proc again, what is there does.
