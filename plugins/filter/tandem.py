@@ -66,7 +66,7 @@ def tandem_findings_text(answer: str, host: str, stderr: str = "") -> str:
     try:
         findings = json.loads(answer)["findings"]
         lines = [
-            f"{item['code']}: {host}: {item['message']} Fix: {item['fix']}"
+            f"{item['code']}: {host}: {item['message'].removeprefix(f'{host}: ')} Fix: {item['fix']}"
             for item in findings
             if item["level"] == "error"
         ]

@@ -64,25 +64,16 @@ def _rank_findings(after: dict[str, dict[str, Any]]) -> list[Finding]:
 
 
 def _answer_findings(answer: dict[str, Any] | None) -> list[Finding]:
-    if answer is None or not answer.get("ok"):
-        problems = [item["message"] for item in (answer or {}).get("findings", [])]
-        return [
-            error(
-                "verify.completion.failed",
-                "; ".join(problems) or "the API gave no completion.",
-                "`journalctl -u tandem-rank` on both hosts, then site.yml.",
-            )
-        ]
-    if not answer.get("deterministic", True):
-        return [
-            error(
-                "verify.completion.varies",
-                "the same question at temperature 0 got different answers.",
-                "the ranks disagree: check that both hold the same release and weights (site.yml does), "
-                "then look at the memory and the GPU of both hosts.",
-            )
-        ]
-    return []
+    """What the probe found, with the probe's own fixes: a refused key needs another one than a dead rank."""
+    if answer is None or not (answer.get("ok") or answer.get("findings")):
+        fix = "`journalctl -u tandem-rank` on both hosts, then site.yml."
+        return [error("verify.completion.failed", "the API gave no completion.", fix)]
+    found = []
+    for item in answer.get("findings", []):
+        varies = item["code"] == "serve.completion.unstable"
+        code = "verify.completion.varies" if varies else "verify.completion.failed"
+        found.append(error(code, item["message"], item["fix"]))
+    return found
 
 
 def _socket_findings(host: str, look: dict[str, Any]) -> list[Finding]:
@@ -129,9 +120,9 @@ def _traffic_findings(
 
 
 def _moved(before: dict[str, Any], after: dict[str, Any], netdev: str) -> int:
-    """Bytes in and out of one interface between the two looks."""
+    """Bytes in and out of one interface between the two looks, through the kernel and by RDMA."""
     total = 0
-    for name in ("rx_bytes", "tx_bytes"):
+    for name in ("rx_bytes", "tx_bytes", "rdma_rx_bytes", "rdma_tx_bytes"):
         total += int(after["interfaces"].get(netdev, {}).get(name) or 0)
         total -= int(before["interfaces"].get(netdev, {}).get(name) or 0)
     return total

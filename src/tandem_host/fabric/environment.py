@@ -107,7 +107,7 @@ def pin_findings(node: Node, rails: Sequence[RailState]) -> list[Finding]:
                 wrong.append(f"GID index {index} is {gids.describe(rail.table, index)} on {rail.rdma.hca}")
     text = f"{node.name}: no GID index is right on every HCA ({indexes}): {'; '.join(wrong)}."
     fix = (
-        "Set rdma_fabric_gid_policy to auto (NCCL then chooses on each HCA), or stop stable-privacy "
+        "Set tandem_fabric_gid_policy to auto (NCCL then chooses on each HCA), or stop stable-privacy "
         "link-local addresses (addr-gen-mode eui64) and bring the links down and up."
     )
     return [error("fabric.gid.pin", text, fix)]

@@ -26,7 +26,9 @@ def read(path: Path, host: str) -> str:
         ) from None
     if not content:
         text = f"{host}: the API key in {path} is empty: anybody could use the server."
-        raise UnusableError([error("rank.key.empty", text, "Set vllm_server_api_key and run site.yml.")])
+        raise UnusableError(
+            [error("rank.key.empty", text, "Write one word into it, or clear vllm_server_api_key_file.")]
+        )
     if len(content.split()) > 1 or not content.isprintable():
         text = f"{host}: the API key in {path} has white space or control characters in it."
         raise UnusableError([error("rank.key.invalid", text, "Give one word of printable characters.")])

@@ -7,6 +7,7 @@ from typing import Any
 
 from tandem_host import addresses, cluster, processes
 from tandem_host.addresses import Interface
+from tandem_host.fabric import hcas
 from tandem_host.findings import as_json, error
 from tandem_host.host import Host
 from tandem_host.processes import Process, Socket
@@ -37,6 +38,7 @@ def facts(host: Host, state_file: Path, cluster_file: Path) -> dict[str, Any]:
         text = f"{host.name}: the files of processes {', '.join(map(str, unreadable))} may not be read."
         findings.append(error("rank.process.unreadable", text, "Run this as root."))
     node = next((node for node in described.nodes if started and node.rank == started.rank), None)
+    rdma = _rdma_counters(host)
     rails = [rail.address for rail in (node.rails if node else described.nodes[0].rails)]
     classes = classify_sockets(held, rails, described.api_port)
     return {
@@ -50,7 +52,9 @@ def facts(host: Host, state_file: Path, cluster_file: Path) -> dict[str, Any]:
             _socket_json(item, held[item], name, interfaces) for name in CLASSES for item in classes[name]
         ],
         "counts": {name: len(classes[name]) for name in CLASSES},
-        "interfaces": {item.name: _counters(host, item.name) for item in interfaces},
+        "interfaces": {
+            item.name: _counters(host, item.name) | rdma.get(item.name, {}) for item in interfaces
+        },
         "findings": as_json(findings),
     }
 
@@ -105,3 +109,17 @@ def _socket_json(item: Socket, pid: int, kind: str, interfaces: tuple[Interface,
 def _counters(host: Host, netdev: str) -> dict[str, int | None]:
     """Counters since the interface exists. RDMA bytes are not in them: HCAs count those."""
     return {name: host.read_int(f"/sys/class/net/{netdev}/statistics/{name}") for name in _COUNTERS}
+
+
+def _rdma_counters(host: Host) -> dict[str, dict[str, int]]:
+    """By interface: bytes that its HCA port moved, where there is one.
+
+    ``port_rcv_data`` and ``port_xmit_data`` count in units of four octets (InfiniBand PortCounters).
+    """
+    found: dict[str, dict[str, int]] = {}
+    for port in hcas.read(host):
+        base = f"/sys/class/infiniband/{port.hca}/ports/{port.port}/counters"
+        words = [host.read_int(f"{base}/{name}") or 0 for name in ("port_rcv_data", "port_xmit_data")]
+        for netdev in port.netdevs:
+            found[netdev] = {"rdma_rx_bytes": 4 * words[0], "rdma_tx_bytes": 4 * words[1]}
+    return found

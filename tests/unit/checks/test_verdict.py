@@ -13,6 +13,12 @@ RAILS = {"spark-a": ["enp1s0f0np0"], "spark-b": ["enp1s0f0np0"]}
 ANSWER = {"ok": True, "deterministic": True, "text": "Two Sparks.", "attempts": 3, "findings": []}
 
 
+def refused(code: str) -> dict[str, Any]:
+    """A probe that ended with one finding."""
+    finding = {"level": "error", "code": code, "message": "what happened", "fix": "what to do"}
+    return {**ANSWER, "ok": False, "findings": [finding]}
+
+
 def socket(kind: str, state: str = "ESTABLISHED", netdev: str = "enp1s0f0np0") -> dict[str, Any]:
     return {
         "class": kind,
@@ -79,8 +85,9 @@ def test_one_rank_alone_serves_nobody_for_two() -> None:
     ("answer", "code"),
     [
         (None, "verify.completion.failed"),
-        ({"ok": False, "findings": [{"message": "connection refused"}]}, "verify.completion.failed"),
-        ({**ANSWER, "deterministic": False}, "verify.completion.varies"),
+        ({"ok": False, "findings": []}, "verify.completion.failed"),
+        (refused("serve.completion.failed"), "verify.completion.failed"),
+        (refused("serve.completion.unstable"), "verify.completion.varies"),
     ],
 )
 def test_an_answer_that_proves_nothing(answer: dict[str, Any] | None, code: str) -> None:
