@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pair import Pair
 
 NAME, NETWORK = "labtest", "10.231.9"
 RAIL = "enp1s0f0np0"
-
-
-def tandem(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    outcome = subprocess.run(
-        [sys.executable, "-m", "tandem", "lab", *words, "--name", NAME],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert not check or outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return outcome
-
-
-def on(host: str, script: str) -> str:
-    config = Path.home() / ".tandem" / "lab" / NAME / "ssh_config"
-    outcome = subprocess.run(
-        ["ssh", "-F", str(config), host, "sudo sh -u"],
-        input=script,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    return outcome.stdout.strip()
-
-
-def traces() -> list[str]:
-    """What there is of the lab on this machine, in every place that it could be."""
-    words = [f"tandem-{NAME}"]
-    found = subprocess.run(
-        ["ip", "netns", "list"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    found += Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    found += [str(path) for path in Path("/sys/fs/cgroup").glob("*/tandem-*")]
-    found += [str(path) for path in Path("/sys/fs/cgroup").glob("tandem-*")]
-    found += [str(path) for path in Path("/run/systemd/nspawn").rglob("*")]
-    found += [str(path) for path in Path("/var/lib/tandem-lab").glob("*")]
-    found += [str(path) for path in (Path.home() / ".tandem" / "lab").glob("*")]
-    found += [
-        path.read_bytes().decode(errors="replace")
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if path.exists()
-    ]
-    words.append(f"/{NAME}")
-    found += [link.name for link in Path("/sys/class/net").iterdir() if link.name.startswith(f"tl{tag()}")]
-    return [line for line in found if any(word in line for word in [*words, f"tl{tag()}"])]
-
-
-def tag() -> str:
-    from tandem.lab.spec import Lab
-
-    return Lab(NAME, NETWORK).tag
+PAIR = Pair(NAME, NETWORK)
+tandem, on, traces = PAIR.tandem, PAIR.on, PAIR.traces
 
 
 def machine_sysctls() -> dict[str, str]:
@@ -142,8 +91,7 @@ def test_a_pulled_cable_takes_the_carrier_and_keeps_the_configuration() -> None:
         assert (carrier, mtu) == ("0", "9000")
         assert address in rest
     assert on("spark-a", ping) == ""
-    [document] = json.loads(tandem("status", "--json").stdout)
-    assert document["cables"] == {RAIL: "pulled", "enP2p1s0f0np0": "plugged"}
+    assert PAIR.status()["cables"] == {RAIL: "pulled", "enP2p1s0f0np0": "plugged"}
     tandem("plug", RAIL)
     assert on("spark-a", "sleep 1; " + ping) == "through"
 
@@ -166,8 +114,7 @@ def test_a_reboot_is_one_and_keeps_the_disk() -> None:
 
 def test_a_host_without_power_is_off_and_comes_back() -> None:
     tandem("kill", "spark-b")
-    [document] = json.loads(tandem("status", "--json").stdout)
-    assert [host["power"] for host in document["hosts"]] == ["on", "off"]
+    assert [host["power"] for host in PAIR.status()["hosts"]] == ["on", "off"]
     tandem("start", "spark-b")
     assert on("spark-b", "systemctl is-system-running") == "running"
 
@@ -188,6 +135,11 @@ def test_up_mends_what_is_missing() -> None:
         (("put", "spark-a", "/no/such/file", "/srv/x"), "/no/such/file is not there"),
         (("put", "spark-a", "/etc/hostname", "relative"), "not an absolute path"),
         (("up", "--network", "10.231.10"), "is up on 10.231.9.0/24"),
+        (("up", "--network", NETWORK, "--driver", "qemu"), "is up on driver nspawn"),
+        (("up", "--driver", "podman"), "no driver 'podman'; the drivers are nspawn, qemu"),
+        (("up", "--cable", "0:1"), "only the hosts of --driver qemu have a second cage"),
+        (("up", "--cable", "0-1"), "a cable cannot be '0-1'"),
+        (("snapshot",), "containers, which keep no snapshot"),
     ],
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], message: str) -> None:

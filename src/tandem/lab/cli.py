@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tandem.lab.spec import Lab, LabError, client_directory
+from tandem.lab.spec import Lab, LabError, client_directory, parse_cable
 
 app = typer.Typer(no_args_is_help=True, help="Two virtual Sparks on this machine.")
 
@@ -23,14 +23,18 @@ Name = Annotated[str, typer.Option(help="Name of the lab.")]
 Network = Annotated[str, typer.Option(help="First three parts of its management network, such as 10.231.7.")]
 HostName = Annotated[str, typer.Argument(metavar="HOST", help="spark-a or spark-b.")]
 Netdev = Annotated[str, typer.Argument(metavar="RAIL", help="enp1s0f0np0 or enP2p1s0f0np0.")]
+Driver = Annotated[str, typer.Option(help="nspawn: containers, quick. qemu: virtual machines, with RDMA.")]
+Cable = Annotated[str, typer.Option(help="Which cage of spark-a is joined to which of spark-b; qemu only.")]
 
 
 @app.command()
-def up(name: Name = "demo", network: Network = "10.231.7") -> None:
+def up(
+    name: Name = "demo", network: Network = "10.231.7", driver: Driver = "nspawn", cable: Cable = "0:0"
+) -> None:
     """Make two virtual Sparks and wait until both are up. A second time it finds them in place."""
     manage = _as_root()
-    changed = _tell(lambda: manage.up(Lab(name, network), _owner(name)))
-    lab = Lab(name, network)
+    lab = _tell(lambda: Lab(name, network, driver, parse_cable(cable)))
+    changed = _tell(lambda: manage.up(lab, _owner(name)))
     hosts = ", ".join(f"{host.name} {host.address}" for host in lab.hosts)
     typer.echo(f"lab {name} {'is up' if changed else 'was up already'}: {hosts}")
     typer.echo(f"ssh -F {_owner(name).directory}/ssh_config {lab.hosts[0].name}")
@@ -120,6 +124,20 @@ def plug(rail: Netdev, name: Name = "demo") -> None:
 
 
 @app.command()
+def snapshot(name: Name = "demo") -> None:
+    """Keep what both hosts have in memory and on disk (qemu only)."""
+    manage = _as_root()
+    _tell(lambda: manage.snapshot(_existing(manage, name)))
+
+
+@app.command()
+def restore(name: Name = "demo") -> None:
+    """Go back to the snapshot, hosts running, clocks set to now."""
+    manage = _as_root()
+    _tell(lambda: manage.restore(_existing(manage, name), _owner(name)))
+
+
+@app.command()
 def put(
     host: HostName,
     source: Annotated[Path, typer.Argument(help="A file or folder of this machine.")],
@@ -127,8 +145,10 @@ def put(
     name: Name = "demo",
 ) -> None:
     """Copy a file or folder to a host, owned by root there."""
+    from tandem.lab import reach
+
     manage = _as_root()
-    _tell(lambda: manage.put(_existing(manage, name).host(host), source.absolute(), target, _owner(name)))
+    _tell(lambda: reach.put(_existing(manage, name).host(host), source.absolute(), target, _owner(name)))
 
 
 @app.command()
@@ -145,16 +165,8 @@ def ssh(
 
 
 def _cable(name: str, rail: str, plugged: bool) -> None:
-    from tandem.lab import network
-
     manage = _as_root()
-
-    def act() -> None:
-        lab = _existing(manage, name)
-        with manage.locked(name):
-            network.set_cable(lab, rail, plugged)
-
-    _tell(act)
+    _tell(lambda: manage.set_cable(_existing(manage, name), rail, plugged))
 
 
 def _existing(manage: Any, name: str) -> Lab:

@@ -13,8 +13,9 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.lab.spec import CACHE, USER, LabError
@@ -45,35 +46,14 @@ PACKAGES = (
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*")
 
-#: systemd-nspawn mounts /sys read-only, and netplan wants to write below a device of its own namespace. This
-#: unit lays a writable view of the namespace's own devices over that folder; the rest of /sys stays as it is.
-_DEVICES_UNIT = """\
-[Unit]
-Description=Own network devices can be configured
-DefaultDependencies=no
-Before=sysinit.target systemd-networkd.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/mkdir -p /run/lab-sys
-ExecStart=/bin/mount -t sysfs sysfs /run/lab-sys
-ExecStart=/bin/mount -o remount,rw /run/lab-sys
-ExecStart=/bin/mount --bind /run/lab-sys/devices/virtual/net /sys/devices/virtual/net
-ExecStart=/bin/umount /run/lab-sys
-
-[Install]
-WantedBy=sysinit.target
-"""
-
+#: Files of every host: path below the root, text, mode.
 FILES = {
-    "etc/systemd/system/lab-devices.service": (_DEVICES_UNIT, 0o644),
     f"etc/sudoers.d/{USER}": (f"{USER} ALL=(ALL) NOPASSWD: ALL\n", 0o440),
     "etc/ssh/sshd_config.d/lab.conf": ("PasswordAuthentication no\nUseDNS no\n", 0o644),
     # A Spark keeps its journal over a reboot.
     "etc/systemd/journald.conf.d/lab.conf": ("[Journal]\nStorage=persistent\nSystemMaxUse=64M\n", 0o644),
 }
-ENABLED = ("lab-devices.service", "ssh.service", "systemd-networkd.service")
+ENABLED = ("ssh.service", "systemd-networkd.service")
 MASKED = (
     "console-getty.service",
     "container-getty@.service",
@@ -86,51 +66,70 @@ MASKED = (
 )
 
 
-def digest() -> str:
-    """12 hexadecimal digits of everything that the image is made from."""
-    recipe = {
-        "architecture": platform.machine(),
-        "suite": SUITE,
-        "packages": PACKAGES,
-        "excluded": EXCLUDED,
-        "files": {path: [text, mode] for path, (text, mode) in FILES.items()},
-        "enabled": ENABLED,
-        "masked": MASKED,
-        "user": USER,
-    }
-    return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
+@dataclass(frozen=True)
+class Recipe:
+    """All that an image is made from. ``options`` are more words for mmdebstrap."""
+
+    packages: tuple[str, ...]
+    files: dict[str, tuple[str, int]]
+    enabled: tuple[str, ...]
+    masked: tuple[str, ...] = MASKED
+    excluded: tuple[str, ...] = EXCLUDED
+    options: tuple[str, ...] = ()
+
+    def digest(self) -> str:
+        """12 hexadecimal digits of everything that the image is made from."""
+        parts: dict[str, object] = {
+            "architecture": platform.machine(),
+            "suite": SUITE,
+            "packages": self.packages,
+            "excluded": self.excluded,
+            "files": {path: [text, mode] for path, (text, mode) in self.files.items()},
+            "enabled": self.enabled,
+            "masked": self.masked,
+            "user": USER,
+        }
+        if self.options:
+            parts["options"] = self.options
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+    def path(self) -> Path:
+        """Where the image is, or will be."""
+        return CACHE / "images" / f"{SUITE}-{self.digest()}"
 
 
-def path() -> Path:
-    """Where the image is, or will be."""
-    return CACHE / "images" / f"{SUITE}-{digest()}"
-
-
-def ensure() -> Path:
+def ensure(recipe: Recipe, finish: Callable[[Path, Path], object] = Path.rename) -> Path:
     """Build the image where it is missing; two callers at once build it once.
 
+    ``finish`` makes the image (its second argument, a folder) from the furnished root (its first).
     Raises LabError with the last words of the build; a build that failed or was killed leaves nothing that
     counts.
     """
-    with _locked(CACHE / "images"):
-        if not path().is_dir():
-            _build(path())
-    return path()
+    target = recipe.path()
+    with _locked(target.parent):
+        if not target.is_dir():
+            partial = target.with_name(f"{target.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            try:
+                _bootstrap(recipe, partial, target.with_name(f"{target.name}.log"))
+                _furnish(recipe, partial)
+                finish(partial, target)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    return target
 
 
-def _build(target: Path) -> None:
-    partial = target.with_name(f"{target.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    log = target.with_name(f"{target.name}.log")
+def _bootstrap(recipe: Recipe, partial: Path, log: Path) -> None:
     command = [
         "mmdebstrap",
         "--mode=root",
         "--variant=minbase",
         f"--keyring={KEYRING}",
-        f"--include={','.join(PACKAGES)}",
-        *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
+        f"--include={','.join(recipe.packages)}",
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.excluded),
         # Inside a container that may not mount /proc again, what is there does.
         "--skip=check/empty",
+        *recipe.options,
         SUITE,
         str(partial),
     ]
@@ -143,25 +142,22 @@ def _build(target: Path) -> None:
             raise LabError("mmdebstrap is not on this machine; `scripts/setup demo` installs it") from problem
     if outcome.returncode != 0:
         words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:]
-        shutil.rmtree(partial, ignore_errors=True)
         raise LabError(
             f"the root image could not be built (mmdebstrap ended with {outcome.returncode}; log: {log}):\n  "
             + "\n  ".join(words)
             + "\nFix: it needs a Debian mirror, root, and about 1 GB below /var/cache; then run again"
         )
-    _furnish(partial)
-    partial.rename(target)
 
 
-def _furnish(root: Path) -> None:
-    for name, (text, mode) in FILES.items():
+def _furnish(recipe: Recipe, root: Path) -> None:
+    for name, (text, mode) in recipe.files.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         file.chmod(mode)
-    _chroot(root, "useradd", "--create-home", "--shell", "/bin/bash", "--uid", "1000", USER)
-    _chroot(root, "systemctl", "enable", *ENABLED)
-    _chroot(root, "systemctl", "mask", *MASKED)
+    chroot(root, "useradd", "--create-home", "--shell", "/bin/bash", "--uid", "1000", USER)
+    chroot(root, "systemctl", "enable", *recipe.enabled)
+    chroot(root, "systemctl", "mask", *recipe.masked)
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
     for name in ("etc/machine-id", "etc/hostname", "etc/resolv.conf"):
@@ -171,7 +167,8 @@ def _furnish(root: Path) -> None:
     (root / "etc/apt/sources.list").write_text("", encoding="utf-8")
 
 
-def _chroot(root: Path, *argv: str) -> None:
+def chroot(root: Path, *argv: str) -> None:
+    """Run ``argv`` in the root that an image is made from. Raises LabError with its last words."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
     outcome = subprocess.run(
         ["chroot", str(root), *argv], capture_output=True, text=True, check=False, env=environment

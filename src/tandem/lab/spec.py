@@ -12,11 +12,22 @@ STATE = Path("/var/lib/tandem-lab")
 CACHE = Path("/var/cache/tandem-lab")
 USER = "spark"
 HOST_NAMES = ("spark-a", "spark-b")
-#: A Spark's own names: the first ConnectX-7 port as its two PCIe functions show it, and the 10 GbE port.
-RAILS = ("enp1s0f0np0", "enP2p1s0f0np0")
+DRIVERS = ("nspawn", "qemu")
 MANAGEMENT = "enP7s7"
+#: A Spark's two ConnectX-7 cages, each as the two netdevs that its PCIe functions show.
+CAGES = (("enp1s0f0np0", "enP2p1s0f0np0"), ("enp1s0f1np1", "enP2p1s0f1np1"))
+#: The rails of a lab whose cable joins cage 0 to cage 0.
+RAILS = CAGES[0]
+#: The HCA of each of these netdevs.
+HCAS = {
+    "enp1s0f0np0": "rocep1s0f0",
+    "enP2p1s0f0np0": "roceP2p1s0f0",
+    "enp1s0f1np1": "rocep1s0f1",
+    "enP2p1s0f1np1": "roceP2p1s0f1",
+}
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
+_CABLE = re.compile(r"([01]):([01])")
 
 
 class LabError(Exception):
@@ -36,7 +47,7 @@ class Host:
 
     @property
     def root(self) -> Path:
-        """The host's file system as it sees it."""
+        """The host's file system as it sees it, where this machine sees it too."""
         return self.directory / "root"
 
     @property
@@ -47,10 +58,15 @@ class Host:
 
 @dataclass(frozen=True)
 class Lab:
-    """Two hosts, a management network ``network``.0/24 and one cable a rail."""
+    """Two hosts, a management network ``network``.0/24 and one cable between two cages.
+
+    ``driver`` says what a host is (one of ``DRIVERS``); ``cable`` is the head's cage and the worker's.
+    """
 
     name: str
     network: str
+    driver: str = "nspawn"
+    cable: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -63,6 +79,10 @@ class Lab:
                 f"the management network cannot be {self.network!r}: give the first three parts of a private "
                 "network, such as 10.231.7"
             )
+        if self.driver not in DRIVERS:
+            raise LabError(f"there is no driver {self.driver!r}; the drivers are {', '.join(DRIVERS)}")
+        if self.driver == "nspawn" and self.cable != (0, 0):
+            raise LabError("only the hosts of --driver qemu have a second cage; leave --cable out")
 
     @property
     def tag(self) -> str:
@@ -104,6 +124,12 @@ class Lab:
             for number, name in enumerate(HOST_NAMES)
         )
 
+    @property
+    def rails(self) -> tuple[tuple[str, str], ...]:
+        """What the cable joins: for each rail the head's netdev and the worker's."""
+        head, worker = self.cable
+        return tuple(zip(CAGES[head], CAGES[worker], strict=True))
+
     def host(self, name: str) -> Host:
         """The host called ``name``. Raises LabError for another name."""
         for host in self.hosts:
@@ -111,19 +137,23 @@ class Lab:
                 return host
         raise LabError(f"lab {self.name} has no host {name!r}; it has {', '.join(HOST_NAMES)}")
 
+    def rail_number(self, netdev: str) -> int:
+        """Which rail ends in ``netdev`` at one of the hosts. Raises LabError where none does."""
+        for number, ends in enumerate(self.rails):
+            if netdev in ends:
+                return number
+        names = ", ".join(dict.fromkeys(name for ends in self.rails for name in ends))
+        raise LabError(f"{netdev!r} is not a rail; the rails are {names}")
 
-def _is_private(network: str) -> bool:
-    try:
-        return ipaddress.IPv4Network(f"{network}.0/24").is_private
-    except ValueError:
-        return False
 
-
-def rail_number(netdev: str) -> int:
-    """Which rail ``netdev`` is. Raises LabError where it is none."""
-    if netdev not in RAILS:
-        raise LabError(f"{netdev!r} is not a rail; the rails are {', '.join(RAILS)}")
-    return RAILS.index(netdev)
+def parse_cable(text: str) -> tuple[int, int]:
+    """The head's cage and the worker's from ``0:1``. Raises LabError for anything else."""
+    ends = _CABLE.fullmatch(text)
+    if not ends:
+        raise LabError(
+            f"a cable cannot be {text!r}: give the head's cage and the worker's, such as 0:0 or 0:1"
+        )
+    return int(ends[1]), int(ends[2])
 
 
 def client_directory(home: Path, name: str) -> Path:
@@ -149,3 +179,10 @@ def overlapping(routes: list[dict[str, object]], network: str, own_device: str) 
         if there.version == wanted.version and there.prefixlen > 0 and there.overlaps(wanted):
             return device
     return None
+
+
+def _is_private(network: str) -> bool:
+    try:
+        return ipaddress.IPv4Network(f"{network}.0/24").is_private
+    except ValueError:
+        return False

@@ -3,10 +3,13 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
-from tandem.lab import cgroup, client, image, power
+from tandem.lab import client
 from tandem.lab.client import Keys, Owner
+from tandem.lab.nspawn import cgroup, power
+from tandem.lab.nspawn.recipe import RECIPE
 from tandem.lab.spec import Lab
 
 LAB = Lab("demo", "10.231.7")
@@ -63,10 +66,8 @@ def test_another_labs_files_stay(tmp_path: Path) -> None:
     assert other.exists()
 
 
-def test_another_recipe_is_another_image(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    before = image.path()
-    monkeypatch.setattr(image, "PACKAGES", (*image.PACKAGES, "jq"))
-    assert image.path() != before
+def test_another_recipe_is_another_image() -> None:
+    assert replace(RECIPE, packages=(*RECIPE.packages, "jq")).path() != RECIPE.path()
 
 
 def test_keys_are_new_each_time() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.lab.spec import Lab, LabError, overlapping, rail_number
+from tandem.lab.spec import Lab, LabError, overlapping
 
 
 def test_names_and_addresses_follow_from_the_labs_name() -> None:
@@ -50,8 +50,8 @@ def test_a_host_that_does_not_exist_is_named_with_those_that_do() -> None:
 
 def test_a_rail_that_does_not_exist_is_named_with_those_that_do() -> None:
     with pytest.raises(LabError, match="'eth0' is not a rail; the rails are enp1s0f0np0"):
-        rail_number("eth0")
-    assert rail_number("enP2p1s0f0np0") == 1
+        Lab("demo", "10.231.7").rail_number("eth0")
+    assert Lab("demo", "10.231.7").rail_number("enP2p1s0f0np0") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The lab's networks: namespaces, the management bridge, and cables that can be cut.
+"""The containers' networks: namespaces, ports on the management bridge, and cables that can be cut.
 
 A cable is a bridge in a namespace of its own with one port a host. Setting its ports down takes the carrier
 from both hosts' interfaces and leaves their configuration alone, which is what pulling a cable does. Nothing
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tandem.lab import management
 from tandem.lab.shell import run, run_json, succeeds
-from tandem.lab.spec import MANAGEMENT, RAILS, Host, Lab, LabError, overlapping, rail_number
+from tandem.lab.spec import MANAGEMENT, RAILS, Host, Lab
 
 #: More than the rails' 9000, so that the cable is never the limit.
 CABLE_MTU = "9216"
@@ -25,7 +26,7 @@ def is_complete(lab: Lab) -> bool:
     """Whether every part is there."""
     if not all(Path("/run/netns", name).exists() for name in namespaces(lab)):
         return False
-    if not Path("/sys/class/net", lab.bridge).exists():
+    if not management.is_there(lab):
         return False
     return all(
         succeeds(["ip", "-n", host.namespace, "link", "show", device])
@@ -34,29 +35,16 @@ def is_complete(lab: Lab) -> bool:
     )
 
 
-def refuse_overlap(lab: Lab) -> None:
-    """Raise LabError where this machine reaches the management network another way."""
-    routes = run_json("ip", "-j", "-4", "route", "show", "table", "all")
-    device = overlapping(routes, lab.network, own_device=lab.bridge)
-    if device:
-        raise LabError(
-            f"{lab.network}.0/24 is in use on this machine already (through {device}); "
-            "choose another with --network, such as 10.231.77, or `tandem lab down` the lab that has it"
-        )
-
-
 def create(lab: Lab) -> None:
     """Make all networks. Raises LabError where this machine forbids a part."""
     for name in namespaces(lab):
         run("ip", "netns", "add", name)
         run("ip", "-n", name, "link", "set", "lo", "up")
-    run("ip", "link", "add", lab.bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0")
-    run("ip", "address", "add", f"{lab.gateway}/24", "dev", lab.bridge)
-    run("ip", "link", "set", lab.bridge, "up")
+    management.create(lab)
     for host in lab.hosts:
-        port = f"tl{lab.tag}m{host.number}"
-        run("ip", "link", "add", port, "type", "veth", "peer", "name", MANAGEMENT, "netns", host.namespace)
-        run("ip", "link", "set", port, "master", lab.bridge, "up")
+        kind = ("type", "veth", "peer", "name", MANAGEMENT, "netns", host.namespace)
+        run("ip", "link", "add", management.port(lab, host), *kind)
+        management.join(lab, host)
     for rail, netdev in enumerate(RAILS):
         cable = f"cable{rail}"
         run(
@@ -87,13 +75,8 @@ def remove(lab: Lab) -> None:
     for name in namespaces(lab):
         if Path("/run/netns", name).exists():
             run("ip", "netns", "delete", name)
-    for number in range(len(lab.hosts)):
-        # The kernel removes a veth with its namespace, a moment later.
-        port = f"tl{lab.tag}m{number}"
-        if Path("/sys/class/net", port).exists():
-            succeeds(["ip", "link", "delete", port])
-    if Path("/sys/class/net", lab.bridge).exists():
-        run("ip", "link", "delete", lab.bridge)
+    # The kernel removes a veth with its namespace, a moment later.
+    management.remove(lab)
 
 
 def power_off(host: Host) -> None:
@@ -104,16 +87,15 @@ def power_off(host: Host) -> None:
         run("ip", "-n", host.namespace, "address", "flush", "dev", device)
 
 
-def set_cable(lab: Lab, netdev: str, plugged: bool) -> None:
-    """Plug in or pull the cable of the rail ``netdev``; both hosts see their carrier come or go."""
-    rail = rail_number(netdev)
+def set_cable(lab: Lab, rail: int, plugged: bool) -> None:
+    """Plug in or pull a rail's cable; both hosts see their carrier come or go."""
     for host in lab.hosts:
         run("ip", "-n", lab.cables, "link", "set", _port(rail, host), "up" if plugged else "down")
 
 
-def is_plugged(lab: Lab, netdev: str) -> bool:
-    """Whether the cable of the rail ``netdev`` is in."""
-    [link] = run_json("ip", "-j", "-n", lab.cables, "link", "show", _port(rail_number(netdev), lab.hosts[0]))
+def is_plugged(lab: Lab, rail: int) -> bool:
+    """Whether a rail's cable is in."""
+    [link] = run_json("ip", "-j", "-n", lab.cables, "link", "show", _port(rail, lab.hosts[0]))
     return "UP" in link["flags"]
 
 

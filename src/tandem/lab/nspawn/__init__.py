@@ -1,0 +1,1 @@
+"""Hosts as containers: systemd-nspawn in network namespaces. Native speed, seconds to boot, no RDMA."""
