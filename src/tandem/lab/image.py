@@ -68,7 +68,11 @@ MASKED = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that an image is made from. ``options`` are more words for mmdebstrap."""
+    """All that an image is made from.
+
+    ``options`` are more words for mmdebstrap; ``form`` says what is made of the root, where it is not kept as a
+    folder, so that another form is another image.
+    """
 
     packages: tuple[str, ...]
     files: dict[str, tuple[str, int]]
@@ -76,6 +80,7 @@ class Recipe:
     masked: tuple[str, ...] = MASKED
     excluded: tuple[str, ...] = EXCLUDED
     options: tuple[str, ...] = ()
+    form: str = ""
 
     def digest(self) -> str:
         """12 hexadecimal digits of everything that the image is made from."""
@@ -89,8 +94,8 @@ class Recipe:
             "masked": self.masked,
             "user": USER,
         }
-        if self.options:
-            parts["options"] = self.options
+        if self.options or self.form:
+            parts |= {"options": self.options, "form": self.form}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def path(self) -> Path:

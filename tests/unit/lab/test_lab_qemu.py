@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import lzma
+import struct
 import subprocess
 import tarfile
 from itertools import pairwise
@@ -13,6 +15,7 @@ from tandem.lab.client import Keys
 from tandem.lab.furnish import own_files
 from tandem.lab.qemu import machine, recipe, seed
 from tandem.lab.qemu.accelerator import probe_command
+from tandem.lab.qemu.kernel import unpacked
 from tandem.lab.qemu.nics import NICS, link_file, rail_of, without_carrier
 from tandem.lab.spec import Lab, LabError, parse_cable
 
@@ -118,6 +121,18 @@ def test_the_images_scripts_are_shell(name: str) -> None:
     text, mode = recipe.RECIPE.files[name]
     assert mode == 0o755
     assert subprocess.run(["sh", "-n"], input=text, text=True, check=False).returncode == 0
+
+
+def test_a_kernel_is_unpacked_where_it_can_be() -> None:
+    kernel = b"\x7fELF" + bytes(range(256))
+    payload = lzma.compress(kernel) + len(kernel).to_bytes(4, "little")
+    image = bytearray(2 * 512 + 16)
+    image[0x1F1], image[0x202:0x206] = 1, b"HdrS"
+    struct.pack_into("<II", image, 0x248, 16, len(payload))
+    assert unpacked(bytes(image) + payload + b"after") == kernel
+    other = bytes(image) + payload.replace(b"7zXZ", b"zstd")
+    assert unpacked(other) == other
+    assert unpacked(b"no kernel") == b"no kernel"
 
 
 def test_the_hcas_have_the_sparks_names() -> None:

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 from tandem.lab.image import ENABLED, EXCLUDED, FILES, MASKED, PACKAGES, Recipe, chroot
+from tandem.lab.qemu.kernel import unpacked
 from tandem.lab.qemu.nics import NICS, link_file
 from tandem.lab.shell import run
 from tandem.lab.spec import HCAS, LabError
 
-DISK, KERNEL, INITRD = "disk.raw", "vmlinuz", "initrd"
+DISK, KERNEL, INITRD = "disk.raw", "vmlinux", "initrd"
 #: Where the host's own files are in the initial RAM disk of its own: see ``seed``.
 SEED = "lab-seed.tar"
 DISK_SIZE = "6G"
@@ -95,6 +96,7 @@ RECIPE = Recipe(
     },
     enabled=("lab-hcas.service", *ENABLED),
     masked=(*MASKED, *_UNUSED),
+    form=f"ext4 of {DISK_SIZE}, kernel unpacked",
     options=(
         # Before the kernel is configured, so that its initial RAM disk is small from the first.
         '--essential-hook=mkdir -p "$1/etc/initramfs-tools/conf.d"',
@@ -113,7 +115,7 @@ def finish(root: Path, target: Path) -> None:
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
     try:
-        shutil.copyfile(kernels[0], beside / KERNEL)
+        (beside / KERNEL).write_bytes(unpacked(kernels[0].read_bytes()))
         shutil.copyfile(root / "boot" / kernels[0].name.replace("vmlinuz", "initrd.img"), beside / INITRD)
         # From the folder, with no loop device; a file that is new reads as zeros, so it stays sparse.
         options = ("-t", "ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1")
