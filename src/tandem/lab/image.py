@@ -70,8 +70,8 @@ MASKED = (
 class Recipe:
     """All that an image is made from.
 
-    ``options`` are more words for mmdebstrap; ``form`` says what is made of the root, where it is not kept as a
-    folder, so that another form is another image.
+    ``options`` are more words for mmdebstrap; ``form`` says what is made of the root, where it is not kept as
+    a folder, so that another form is another image.
     """
 
     packages: tuple[str, ...]
