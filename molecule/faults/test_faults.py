@@ -101,21 +101,27 @@ def spoilt_wheelhouse(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(copy)
 
 
-def test_a_wheel_whose_hash_does_not_match(spoilt_wheelhouse: Path, tmp_path: Path) -> None:
-    variables = {"tandem_install_dir": "/opt/second", "stack_release_wheelhouse_dir": str(spoilt_wheelhouse)}
+@pytest.fixture
+def second() -> Iterator[str]:
+    """Another installation directory, so that a release is built while the first one serves."""
+    path = "/opt/second"
+    yield path
+    on("spark-a", f"systemctl stop tandem-build || true; if mountpoint -q {path}; then umount {path}; fi")
+    for host in HOSTS:
+        on(host, f"rm -rf {path}")
+
+
+def test_a_wheel_whose_hash_does_not_match(second: str, spoilt_wheelhouse: Path, tmp_path: Path) -> None:
+    variables = {"tandem_install_dir": second, "stack_release_wheelhouse_dir": str(spoilt_wheelhouse)}
     run = play("site.yml", tmp_path, variables)
-    on("spark-a", "rm -rf /opt/second")
-    on("spark-b", "rm -rf /opt/second")
     assert run.status != 0
     run.says("stack.build.failed: spark-a", "idna", "Fix:")
     assert SENTENCE in answer(), "the pair that ran must still serve"
 
 
-def test_a_disk_that_fills_up_while_building(tmp_path: Path) -> None:
-    on("spark-a", "mkdir -p /opt/second; mount -t tmpfs -o size=300m tmpfs /opt/second")
-    run = play("site.yml", tmp_path, {"tandem_install_dir": "/opt/second", "preflight_release_gib": 0.1})
-    on("spark-a", "systemctl stop tandem-build || true; umount /opt/second; rm -rf /opt/second")
-    on("spark-b", "rm -rf /opt/second")
+def test_a_disk_that_fills_up_while_building(second: str, tmp_path: Path) -> None:
+    on("spark-a", f"mkdir -p {second}; mount -t tmpfs -o size=300m tmpfs {second}")
+    run = play("site.yml", tmp_path, {"tandem_install_dir": second, "preflight_release_gib": 0.1})
     assert run.status != 0
     run.says("stack.build.failed: spark-a", "No space left on device", "Fix:")
     assert SENTENCE in answer(), "the pair that ran must still serve"

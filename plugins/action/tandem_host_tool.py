@@ -16,7 +16,8 @@ module: tandem_host_tool
 short_description: Install the program that runs on a Spark
 description:
   - Builds C(tandem-host) from C(src/tandem_host) of this project, the same bytes each time, and hands it to
-    M(ansible.builtin.copy), which answers for check mode and idempotence. No diff: the file is binary.
+    M(ansible.builtin.copy), which answers for check mode and idempotence. It has no diff, because the
+    file is binary.
 options:
   dest: {type: path, required: true, description: Where the program is installed, an absolute path.}
   owner: {type: str, default: root, description: Owner of the file.}

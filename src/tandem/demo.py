@@ -18,12 +18,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tandem.lab.client import Owner
+from tandem.lab.reach import ask as ask_host
+from tandem.lab.spec import HOST_NAMES, Lab, client_directory
+
 app = typer.Typer(help="Two virtual Sparks on this machine: up, down.", no_args_is_help=True)
 
 PROJECT = Path(__file__).parents[2]
 MODEL_NAME = "tandem-demo"
 MODEL_ON_HEAD = f"/srv/models/{MODEL_NAME}"
-HOSTS = ("spark-a", "spark-b")
 API_PORT = 8888
 QUESTION = "Who is answering?"
 
@@ -74,10 +77,11 @@ def up(name: Name = "demo", network: Network = "10.231.7") -> None:
             "`make demo` goes on where it stopped, `make demo-down` removes the hosts."
         )
         raise typer.Exit(outcome.returncode)
-    url = f"http://{network}.11:{API_PORT}"
+    made = Lab(name, network)
+    url = f"http://{made.hosts[0].address}:{API_PORT}"
     with clock.stage("a completion"):
         answer = ask(url)
-    _report(console, name, url, answer, clock)
+    _report(console, made, url, answer, clock)
 
 
 @app.command()
@@ -89,7 +93,7 @@ def lab(name: Name = "demo", network: Network = "10.231.7") -> None:
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / MODEL_NAME
         write_model(model, seed=0)
-        _tandem("lab", "put", "--name", name, HOSTS[0], str(model), MODEL_ON_HEAD)
+        _tandem("lab", "put", "--name", name, HOST_NAMES[0], str(model), MODEL_ON_HEAD)
 
 
 @app.command()
@@ -135,19 +139,12 @@ def _environment(name: str, network: str) -> dict[str, str]:
     }
 
 
-def _on_host(name: str, host: str) -> dict[str, Any]:
-    """What ``tandem-host rank status`` says on one host; an empty answer where ssh fails."""
-    config = Path.home() / ".tandem" / "lab" / name / "ssh_config"
-    command = "/opt/tandem/libexec/tandem-host rank status --state /run/tandem/rank/rank.json"
-    outcome = subprocess.run(
-        ["ssh", "-F", str(config), host, command + " --serve /etc/tandem/serve.json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+def _on_host(lab: Lab, host: str) -> dict[str, Any]:
+    """What ``tandem-host rank status`` says on one host; an empty answer where the host gives none."""
+    owner = Owner(os.getuid(), os.getgid(), client_directory(Path.home(), lab.name))
+    command = "/opt/tandem/libexec/tandem-host rank status --serve /etc/tandem/serve.json"
     try:
-        document: dict[str, Any] = json.loads(outcome.stdout)
+        document: dict[str, Any] = json.loads(ask_host(owner, lab.host(host), command))
     except ValueError:
         return {}
     return document
@@ -158,10 +155,10 @@ def _release(status: dict[str, Any]) -> str:
     return f"{release.get('name', '?')}-{release.get('digest', '?')}"
 
 
-def _report(console: Console, name: str, url: str, answer: dict[str, Any], clock: Clock) -> None:
+def _report(console: Console, lab: Lab, url: str, answer: dict[str, Any], clock: Clock) -> None:
     where = Table("host", "rank", "process", "release", title="What runs where", title_justify="left")
-    for host in HOSTS:
-        status = _on_host(name, host)
+    for host in HOST_NAMES:
+        status = _on_host(lab, host)
         where.add_row(
             host,
             f"{status.get('rank', '?')}{' (API)' if status.get('rank') == 0 else ''}",
@@ -192,5 +189,5 @@ def _report(console: Console, name: str, url: str, answer: dict[str, Any], clock
         markup=False,
         highlight=False,
     )
-    console.print(f"Look inside ssh -F ~/.tandem/lab/{name}/ssh_config spark-a", highlight=False)
+    console.print(f"Look inside ssh -F ~/.tandem/lab/{lab.name}/ssh_config spark-a", highlight=False)
     console.print("Stop it     make demo-down", highlight=False)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tandem.lab.spec import Lab, LabError, client_directory, parse_cable
+from tandem.lab.spec import Lab, LabError, check_name, client_directory, parse_cable
 
 app = typer.Typer(no_args_is_help=True, help="Two virtual Sparks on this machine.")
 
@@ -47,7 +47,7 @@ def down(
 ) -> None:
     """Remove the hosts, their disks and networks, and the person's keys to them."""
     manage = _as_root()
-    was = _tell(lambda: manage.down(Lab(name, "10.0.0").name, _owner(name)))
+    was = _tell(lambda: manage.down(check_name(name), _owner(name)))
     if purge:
         _tell(manage.purge)
         _tell(lambda: _remove_wheels(name))
@@ -64,7 +64,7 @@ def status(
 
     def collect() -> list[dict[str, Any]]:
         names = [name] if name else manage.labs()
-        return [manage.status(_existing(manage, one)) for one in names]
+        return [manage.status(manage.existing(one)) for one in names]
 
     documents = _tell(collect)
     if as_json:
@@ -87,14 +87,14 @@ def status(
 def kill(host: HostName, name: Name = "demo") -> None:
     """Cut a host's power, as pulling the plug does."""
     manage = _as_root()
-    _tell(lambda: manage.kill(lab := _existing(manage, name), lab.host(host)))
+    _tell(lambda: manage.kill(lab := manage.existing(name), lab.host(host)))
 
 
 @app.command()
 def start(host: HostName, name: Name = "demo") -> None:
     """Switch a host on and wait until it is up."""
     manage = _as_root()
-    _tell(lambda: manage.start(lab := _existing(manage, name), lab.host(host), _owner(name)))
+    _tell(lambda: manage.start(lab := manage.existing(name), lab.host(host), _owner(name)))
 
 
 @app.command()
@@ -105,9 +105,7 @@ def reboot(
     """Reboot hosts in good order, all at once, and wait until they are up again."""
     manage = _as_root()
     _tell(
-        lambda: manage.reboot(
-            lab := _existing(manage, name), [lab.host(host) for host in hosts], _owner(name)
-        )
+        lambda: manage.reboot(lab := manage.existing(name), [lab.host(host) for host in hosts], _owner(name))
     )
 
 
@@ -127,14 +125,14 @@ def plug(rail: Netdev, name: Name = "demo") -> None:
 def snapshot(name: Name = "demo") -> None:
     """Keep what both hosts have in memory and on disk (qemu only)."""
     manage = _as_root()
-    _tell(lambda: manage.snapshot(_existing(manage, name)))
+    _tell(lambda: manage.snapshot(manage.existing(name)))
 
 
 @app.command()
 def restore(name: Name = "demo") -> None:
     """Go back to the snapshot, hosts running, clocks set to now."""
     manage = _as_root()
-    _tell(lambda: manage.restore(_existing(manage, name), _owner(name)))
+    _tell(lambda: manage.restore(manage.existing(name), _owner(name)))
 
 
 @app.command()
@@ -148,7 +146,7 @@ def put(
     from tandem.lab import reach
 
     manage = _as_root()
-    _tell(lambda: reach.put(_existing(manage, name).host(host), source.absolute(), target, _owner(name)))
+    _tell(lambda: reach.put(manage.existing(name).host(host), source.absolute(), target, _owner(name)))
 
 
 @app.command()
@@ -166,14 +164,7 @@ def ssh(
 
 def _cable(name: str, rail: str, plugged: bool) -> None:
     manage = _as_root()
-    _tell(lambda: manage.set_cable(_existing(manage, name), rail, plugged))
-
-
-def _existing(manage: Any, name: str) -> Lab:
-    lab: Lab | None = manage.existing(Lab(name, "10.0.0").name)
-    if lab is None:
-        raise LabError(f"there is no lab {name}; `tandem lab up --name {name}` makes it")
-    return lab
+    _tell(lambda: manage.set_cable(manage.existing(name), rail, plugged))
 
 
 def _owner(name: str) -> Any:

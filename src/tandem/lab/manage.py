@@ -13,10 +13,9 @@ from tandem.lab.record import Record, locked
 from tandem.lab.spec import CACHE, STATE, Host, Lab, LabError
 
 
-def existing(name: str) -> Lab | None:
-    """The lab called ``name``, or None. Raises LabError where its record cannot be read."""
-    there = record.read(name)
-    return there.lab if there else None
+def existing(name: str) -> Lab:
+    """The lab called ``name``. Raises LabError where there is none or its record cannot be read."""
+    return record.required(name).lab
 
 
 def labs() -> list[str]:
@@ -127,7 +126,7 @@ def start(lab: Lab, host: Host, owner: Owner) -> None:
     with locked(lab.name):
         maker = driver.named(lab.driver)
         if not maker.is_on(host):
-            maker.power_on(lab, host, _image(lab))
+            maker.power_on(lab, host, record.required(lab.name).image)
         _await_boot(lab, maker, [host], owner)
 
 
@@ -158,7 +157,7 @@ def restore(lab: Lab, owner: Owner) -> None:
     """Go back to the snapshot, with the clocks set to now, and wait until both hosts answer."""
     with locked(lab.name):
         maker = driver.named(lab.driver)
-        maker.restore(lab, _image(lab))
+        maker.restore(lab, record.required(lab.name).image)
         _await_boot(lab, maker, lab.hosts, owner)
         reach.set_clocks(lab.hosts, owner)
 
@@ -185,13 +184,6 @@ def status(lab: Lab) -> dict[str, object]:
             for rail, (head, _) in enumerate(lab.rails)
         },
     }
-
-
-def _image(lab: Lab) -> Path:
-    there = record.read(lab.name)
-    if there is None:
-        raise LabError(f"there is no lab {lab.name}; `tandem lab up --name {lab.name}` makes it")
-    return there.image
 
 
 def _await_boot(lab: Lab, maker: Driver, hosts: Sequence[Host], owner: Owner) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 from tandem.lab.shell import run, run_json, succeeds
 from tandem.lab.spec import Host, Lab, LabError, overlapping
 
+#: A bridge that forwards from its first moment.
+BRIDGE = ("type", "bridge", "stp_state", "0", "forward_delay", "0")
+
 
 def port(lab: Lab, host: Host) -> str:
     """The host's port on the bridge, as this machine calls it."""
@@ -32,7 +35,7 @@ def is_there(lab: Lab) -> bool:
 
 def create(lab: Lab) -> None:
     """Make the bridge; a driver makes its ports."""
-    run("ip", "link", "add", lab.bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0")
+    run("ip", "link", "add", lab.bridge, *BRIDGE)
     run("ip", "address", "add", f"{lab.gateway}/24", "dev", lab.bridge)
     run("ip", "link", "set", lab.bridge, "up")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tandem.lab.spec import STATE, Lab, LabError
+from tandem.lab.spec import STATE, Lab, LabError, check_name
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,14 @@ def read(name: str) -> Record | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise LabError(f"{file} is damaged; `tandem lab down --name {name}` removes the lab") from problem
+
+
+def required(name: str) -> Record:
+    """The record of the lab called ``name``. Raises LabError where there is none."""
+    there = read(check_name(name))
+    if there is None:
+        raise LabError(f"there is no lab {name}; `tandem lab up --name {name}` makes it")
+    return there
 
 
 def write(record: Record) -> None:

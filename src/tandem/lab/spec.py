@@ -16,6 +16,8 @@ DRIVERS = ("nspawn", "qemu")
 MANAGEMENT = "enP7s7"
 #: A Spark's two ConnectX-7 cages, each as the two netdevs that its PCIe functions show.
 CAGES = (("enp1s0f0np0", "enP2p1s0f0np0"), ("enp1s0f1np1", "enP2p1s0f1np1"))
+#: All of them.
+FABRIC = tuple(netdev for cage in CAGES for netdev in cage)
 #: The rails of a lab whose cable joins cage 0 to cage 0.
 RAILS = CAGES[0]
 #: The HCA of each of these netdevs.
@@ -69,11 +71,7 @@ class Lab:
     cable: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise LabError(
-                f"a lab cannot be named {self.name!r}: use a small letter, then up to 15 small letters, "
-                "digits and hyphens, such as demo"
-            )
+        check_name(self.name)
         if not _is_private(self.network):
             raise LabError(
                 f"the management network cannot be {self.network!r}: give the first three parts of a private "
@@ -144,6 +142,19 @@ class Lab:
                 return number
         names = ", ".join(dict.fromkeys(name for ends in self.rails for name in ends))
         raise LabError(f"{netdev!r} is not a rail; the rails are {names}")
+
+
+def check_name(name: str) -> str:
+    """``name``, where a lab can be called that: it becomes a part of folders' and interfaces' names.
+
+    Raises LabError.
+    """
+    if not _NAME.fullmatch(name):
+        raise LabError(
+            f"a lab cannot be named {name!r}: use a small letter, then up to 15 small letters, "
+            "digits and hyphens, such as demo"
+        )
+    return name
 
 
 def parse_cable(text: str) -> tuple[int, int]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from tandem.release.lockfile import Pin
 from tandem.release.schema import Platform
-from tandem.release.wheelhouse import PARTIAL, Wanted, sha256_of
+from tandem.release.wheelhouse import PARTIAL, Wanted
+from tandem_host.hashing import sha256_of
 
 # Bytes: a wheel from this size on is a download of its own, so an interruption costs only that one.
 BIG = 8_000_000

@@ -19,9 +19,9 @@ from tandem.release.wheelhouse import (
     exclusive,
     read_index,
     record,
-    sha256_of,
     write_index,
 )
+from tandem_host.hashing import sha256_of
 
 WORKERS = 3
 MEGABYTE = 1e6

@@ -8,7 +8,6 @@ checked.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,6 @@ from tandem.release.schema import Platform, Release
 
 INDEX = ".index.json"
 PARTIAL = ".partial"
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -100,15 +98,6 @@ def compare(destination: Path, wanted: Sequence[Wanted]) -> State:
         else:
             state.unchecked.append(item)
     return state
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 @contextmanager

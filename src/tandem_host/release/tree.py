@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tandem_host.hashing import sha256_of, threads
+
 MANIFEST = "manifest.json"
 HASHES = "files.sha256"
 STATS = "files.stat"
 OWN = frozenset({MANIFEST, HASHES, STATS})
-_CHUNK = 1 << 20
-_MAX_THREADS = 8
 _LINK_FIELDS = 3
 
 
@@ -81,20 +81,6 @@ def _check_listable(where: Path, name: str) -> None:
         name.encode("utf-8")
     except UnicodeEncodeError:
         raise UnlistableError(f"{where}: {name!r} is not UTF-8") from None
-
-
-def threads(wanted: int) -> int:
-    """``wanted``, or where that is 0 the CPUs this process may use, at most 8."""
-    return wanted if wanted > 0 else min(_MAX_THREADS, len(os.sched_getaffinity(0)))
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal; raises OSError."""
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def hash_all(directory: Path, names: Iterable[str], workers: int) -> dict[str, str]:

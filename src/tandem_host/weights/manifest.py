@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tandem_host import files
+from tandem_host import files, hashing
 from tandem_host.findings import Finding, UnusableError, as_json, error, has_errors
 from tandem_host.strict import Fields, load, shown
 
-_CHUNK = 4 * 1024 * 1024
 _HEX = frozenset("0123456789abcdef")
 _SHA256_DIGITS = 64
-_MOST_THREADS = 64
 
 
 @dataclass(frozen=True)
@@ -100,30 +98,18 @@ def unreadable(path: Path, problem: OSError) -> Finding:
 
 
 def _hash(path: Path) -> Entry | OSError:
-    digest = hashlib.sha256()
-    buffer = bytearray(_CHUNK)
-    view = memoryview(buffer)
-    size = 0
     try:
-        with path.open("rb", buffering=0) as stream:
-            while count := stream.readinto(buffer):
-                digest.update(view[:count])
-                size += count
+        return Entry("", *hashing.hash_file(path))
     except OSError as problem:
         return problem
-    return Entry("", size, digest.hexdigest())
 
 
 def hash_all(
     directory: Path, wanted: Sequence[str], threads: int | None
 ) -> tuple[list[Entry], list[Finding]]:
-    """Size and hash of files in the order given, without those that cannot be read, which are findings.
-
-    Hashing leaves Python's lock, so threads use the cores.
-    """
-    workers = min(threads or min(8, os.cpu_count() or 1), _MOST_THREADS)
+    """Size and hash of files in the order given, without those that cannot be read, which are findings."""
     entries, findings = [], []
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    with ThreadPoolExecutor(max_workers=hashing.threads(threads)) as pool:
         for name, found in zip(wanted, pool.map(lambda name: _hash(directory / name), wanted), strict=True):
             if isinstance(found, OSError):
                 findings.append(unreadable(directory / name, found))

@@ -17,7 +17,7 @@ from tandem.demo_model import build
 from tandem.demo_model.build import PARTIAL, model_files, write_model
 from tandem.demo_model.safetensors_file import bfloat16_bytes, bfloat16_file
 from tandem.demo_model.shape import SENTENCE
-from tandem_host.release.tree import sha256_of
+from tandem_host.hashing import sha256_of
 
 
 def hashes(directory: Path) -> dict[str, str]:

@@ -196,15 +196,17 @@ def fabric_env(directory: Path, **values: str) -> Path:
     return file
 
 
+STATE: dict[str, Any] = {
+    "rank": 0,
+    "argv": ["vllm"],
+    "started_at": "2026-12-01T12:00:00+00:00",
+    "release": {"name": "lab-cpu", "digest": "0123abcd"},
+    "config_digest": "d1",
+    "boot_id": "this-boot",
+    "pid": 4242,
+    "start_ticks": 100,
+}
+
+
 def state_file(tree: Tree, **changes: Any) -> Path:
-    state = {
-        "rank": 0,
-        "argv": ["vllm"],
-        "started_at": "2026-12-01T12:00:00+00:00",
-        "release": {"name": "lab-cpu", "digest": "0123abcd"},
-        "config_digest": "d1",
-        "boot_id": "this-boot",
-        "pid": 4242,
-        "start_ticks": 100,
-    }
-    return tree.write("run/tandem/rank.json", json.dumps(state | changes))
+    return tree.write("run/tandem/rank.json", json.dumps(STATE | changes))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hosttree import (
     SERVE,
+    STATE,
     TWINS,
     Run,
     Tree,
@@ -28,16 +29,6 @@ from hosttree import (
 
 from tandem_host import strict
 
-STATE = {
-    "rank": 0,
-    "argv": ["vllm"],
-    "started_at": "2026-12-01T12:00:00+00:00",
-    "release": {"name": "lab-cpu", "digest": "0123abcd"},
-    "config_digest": "d1",
-    "boot_id": "this-boot",
-    "pid": 4242,
-    "start_ticks": 100,
-}
 HASH = "0" * 64
 MANIFEST = {"schema": 1, "digest": HASH, "bytes": 1, "files": {"a": {"size": 1, "sha256": HASH}}}
 

@@ -47,20 +47,7 @@ def create(lab: Lab) -> None:
         management.join(lab, host)
     for rail, netdev in enumerate(RAILS):
         cable = f"cable{rail}"
-        run(
-            "ip",
-            "-n",
-            lab.cables,
-            "link",
-            "add",
-            cable,
-            "type",
-            "bridge",
-            "stp_state",
-            "0",
-            "forward_delay",
-            "0",
-        )
+        run("ip", "-n", lab.cables, "link", "add", cable, *management.BRIDGE)
         for host in lab.hosts:
             port = _port(rail, host)
             kind = ("type", "veth", "peer", "name", netdev, "netns", host.namespace)

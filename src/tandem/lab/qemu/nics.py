@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tandem.lab.spec import CAGES, HOST_NAMES, MANAGEMENT, Host, Lab
+from tandem.lab.spec import FABRIC, HOST_NAMES, MANAGEMENT, Host, Lab
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,7 @@ class Nic:
 
 
 #: Management first, then cage by cage: the order of their places on the bus.
-NICS = tuple(
-    Nic(netdev, index)
-    for index, netdev in enumerate((MANAGEMENT, *(netdev for cage in CAGES for netdev in cage)))
-)
+NICS = tuple(Nic(netdev, index) for index, netdev in enumerate((MANAGEMENT, *FABRIC)))
 
 
 def link_file(nic: Nic) -> str:
@@ -42,6 +39,5 @@ def rail_of(lab: Lab, host: Host, netdev: str) -> int | None:
 
 def without_carrier(lab: Lab, host: Host, pulled: set[int]) -> list[str]:
     """The host's fabric netdevs that see no carrier: without a cable, or with a pulled one."""
-    fabric = [netdev for cage in CAGES for netdev in cage]
-    rails = {netdev: rail_of(lab, host, netdev) for netdev in fabric}
+    rails = {netdev: rail_of(lab, host, netdev) for netdev in FABRIC}
     return [netdev for netdev, rail in rails.items() if rail is None or rail in pulled]

@@ -10,7 +10,7 @@ from tandem.lab import supply
 from tandem.lab.qemu import cables, machine, power
 from tandem.lab.qemu.monitor import Monitor
 from tandem.lab.qemu.nics import without_carrier
-from tandem.lab.spec import CAGES, Lab, LabError
+from tandem.lab.spec import FABRIC, Lab, LabError
 
 _TAG = "kept"
 
@@ -53,7 +53,7 @@ def go_back(lab: Lab, image: Path) -> None:
             cables.mark(lab, rail, rail not in pulled)
         for host, qemu in hosts:
             dark = without_carrier(lab, host, pulled)
-            for netdev in (netdev for cage in CAGES for netdev in cage):
+            for netdev in FABRIC:
                 qemu.execute("set_link", name=netdev, up=netdev not in dark)
             qemu.execute("cont")
 
