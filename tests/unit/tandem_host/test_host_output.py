@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +99,22 @@ def test_a_mistake_of_ours_is_json_too(run: Run, tmp_path: Path, monkeypatch: py
 
 
 def test_ctrl_c_while_waiting() -> None:
-    arguments = ["probe", "completion", "--url", "http://127.0.0.1:1", "--model", "x", "--deadline", "60"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tandem_host", *arguments],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=10)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        arguments = ["probe", "completion", "--url", url, "--model", "x", "--deadline", "60"]
+        process = subprocess.Popen(
+            # A test run in the background of a script ignores the signal, and so would what it starts.
+            ["env", "--default-signal=INT", sys.executable, "-m", "tandem_host", *arguments],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        mute.settimeout(30)
+        asked, _ = mute.accept()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+        asked.close()
     assert (process.returncode, errors) == (1, "")
     assert codes(json.loads(output)) == ["host.tool.interrupted"]
 
