@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tandem.checks.findings import Finding, error
+from tandem_host.cluster import MTU_RANGE
 
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 NETDEV = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,14}$")
 FABRIC_KINDS = ("roce", "soft-roce", "ethernet")
-# RFC 8200: IPv6 needs 1280. 9216 is the largest frame that ConnectX-7 takes.
-MTU_RANGE = (1280, 9216)
 UNPRIVILEGED_PORTS = range(1024, 65536)
 
 

@@ -100,7 +100,10 @@ def probe(question: Question, deadline: float, repeat: int, watch: Watch | None 
     if deterministic is False:
         shown = " / ".join(json.dumps(text[:60]) for text in dict.fromkeys(texts))
         text = f"{question.url}: {question.model} gave different answers at temperature 0: {shown}."
-        fix = "Compare the releases and model revisions of both hosts: tandem-host weights verify on each."
+        fix = (
+            "Compare the releases and model revisions of both hosts: "
+            "/opt/tandem/libexec/tandem-host weights verify on each."
+        )
         findings.append(error("serve.completion.unstable", text, fix))
     return {
         "ok": not has_errors(findings),

@@ -55,7 +55,8 @@ def _missing(host: Host, node: Node, wanted: Serve) -> list[Finding]:
         found.append(error("rank.model.missing", text, "ansible-playbook site.yml copies it"))
     elif not host.path(f"{wanted.model.path}/config.json").is_file():
         text = f"{node.name}: {wanted.model.path} has no config.json."
-        fix = f"tandem-host weights verify {wanted.model.path} --manifest FILE lists what is missing"
+        verify = f"/opt/tandem/libexec/tandem-host weights verify {wanted.model.path} --manifest FILE"
+        fix = f"{verify} lists what is missing"
         found.append(error("rank.model.incomplete", text, fix))
     return found
 

@@ -105,7 +105,9 @@ def _quick(directory: Path, entries: list[Entry]) -> Iterator[Finding]:
         elif status.st_mtime_ns != entry.mtime_ns or stat.S_IMODE(status.st_mode) != entry.mode:
             text = f"{path} has another time or other rights than when it was sealed."
             yield error(
-                "release.file.touched", text, f"tandem-host release verify {directory}; or build it again."
+                "release.file.touched",
+                text,
+                f"/opt/tandem/libexec/tandem-host release verify {directory}; or build it again.",
             )
 
 
