@@ -1,4 +1,4 @@
-"""``tandem-host fabric resolve|check|up``."""
+"""``tandem-host fabric resolve|check|up``, and those of ``layout``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem_host import arguments
+from tandem_host.fabric.layout import cli as layout
 
 
 def register(areas: Any) -> None:
@@ -25,6 +26,7 @@ def register(areas: Any) -> None:
         parser.add_argument(
             "--rank", type=int, default=None, help="this host's rank; default: by its addresses"
         )
+    layout.register(commands)
     resolve.add_argument(
         "--env-file", type=Path, default=None, help="write it, or remove it if there are errors"
     )
