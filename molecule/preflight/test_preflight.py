@@ -172,19 +172,3 @@ def test_a_host_of_the_wrong_architecture(other_architecture: str, tmp_path: Pat
 def test_no_python_on_the_host(tmp_path: Path) -> None:
     run = preflight(tmp_path, hosts={"spark-b": {"ansible_python_interpreter": "/usr/bin/python9"}})
     run.says("host.python.missing: spark-b: /usr/bin/python9 is not there")
-
-
-@pytest.fixture
-def somebody_elses_netplan() -> Iterator[str]:
-    """A netplan file of the person's own that names a rail."""
-    path = "/etc/netplan/40-mine.yaml"
-    document = "network: {version: 2}\nnetwork:\n  ethernets:\n    enp1s0f0np0:\n      mtu: 1500\n"
-    on("spark-a", f"printf '{document}' >{path}")
-    yield path
-    on("spark-a", f"rm {path}")
-
-
-def test_a_rail_that_another_file_configures(somebody_elses_netplan: str, tmp_path: Path) -> None:
-    preflight(tmp_path).says(
-        f"host.rail.owned: spark-a: enp1s0f0np0 is configured by {somebody_elses_netplan} already"
-    )

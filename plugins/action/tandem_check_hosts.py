@@ -57,7 +57,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             memory_gib=float(arguments["memory_gib"]),
             release_ids=release_ids,
             ports={str(name): int(port) for name, port in arguments["ports"].items()},
-            rails={name: [str(rail["netdev"]) for rail in hostvars[name]["tandem_rails"]] for name in names},
+            rails={
+                name: [str(rail["netdev"]) for rail in hostvars[name]["tandem_rails"] if rail.get("netdev")]
+                for name in names
+            },
         )
         findings = host_findings(facts, needs)
         result.update(changed=False, findings=findings)

@@ -117,6 +117,19 @@ def tandem_start_failure(names: Iterable[str], hostvars: Mapping[str, Any], head
     return "\n".join(lines)
 
 
+def tandem_fabric_reverts(names: Iterable[str], hostvars: Mapping[str, Any]) -> str:
+    """What becomes of rails that are on trial when a run ends now; empty where none are."""
+    trials = {
+        str(name): str(change["reverts_at"])
+        for name in names
+        if (change := hostvars[name].get("__rdma_fabric_change", {})).get("reverts_at")
+    }
+    if not trials:
+        return ""
+    listing = ", ".join(f"{name} at {time}" for name, time in trials.items())
+    return f" The hosts go back to their former configuration by themselves: {listing}."
+
+
 def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """Whether the pair is proved: ``{"findings", "text", "summary"}``.
 
@@ -126,10 +139,7 @@ def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -
     def looks(register: str) -> dict[str, dict[str, Any]]:
         return {str(name): _document(hostvars[name].get(register, {}).get("stdout", "")) for name in names}
 
-    rails = {str(name): [str(rail["netdev"]) for rail in hostvars[name]["tandem_rails"]] for name in names}
-    verdict = judge(
-        looks("__vllm_server_before"), looks("__vllm_server_after"), _document(answer) or None, rails
-    )
+    verdict = judge(looks("__vllm_server_before"), looks("__vllm_server_after"), _document(answer) or None)
     return {
         "findings": verdict.findings,
         "text": render(verdict.findings),
@@ -152,6 +162,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
+            "tandem_fabric_reverts": tandem_fabric_reverts,
             "tandem_failure_text": tandem_failure_text,
             "tandem_findings_text": tandem_findings_text,
             "tandem_lacking": tandem_lacking,

@@ -123,30 +123,6 @@ def packages(names: list[str]) -> dict[str, str]:
     return {name: installed.get(name, "") for name in names}
 
 
-def netplan_owners(text: str) -> list[str]:
-    """Names of the interfaces that a netplan document configures, read without a YAML parser.
-
-    Good enough for a question of ownership: keys two levels below ``network``.
-    """
-    names = []
-    section_indent = name_indent = -1
-    for line in text.splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        indent = len(line) - len(line.lstrip())
-        key = line.strip().partition(":")[0].strip("\"'")
-        if key in ("ethernets", "bonds", "bridges", "vlans", "wifis"):
-            section_indent, name_indent = indent, -1
-        elif section_indent >= 0 and indent > section_indent:
-            if name_indent < 0:
-                name_indent = indent
-            if indent == name_indent:
-                names.append(key)
-        elif indent <= section_indent:
-            section_indent = -1
-    return names
-
-
 def _output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
@@ -179,10 +155,6 @@ def gather(paths: list[str], ports: list[int], names: list[str], releases_dir: s
         "ports": {str(port): holder(listening[port]) for port in ports if port in listening},
         "packages": packages(names),
         "releases": sorted(path.parent.name for path in Path(releases_dir).glob("*/manifest.json")),
-        "netplan": {
-            str(path): netplan_owners(_text(str(path)))
-            for path in sorted(Path("/etc/netplan").glob("*.yaml"))
-        },
         "systemd": Path("/run/systemd/system").is_dir(),
     }
 

@@ -167,12 +167,14 @@ def _parse_rails(node: Node) -> tuple[list[Interface], list[Finding]]:
             found.append(error("inventory.rails.shape", f"{where}[{index}] is {rail!r}.", example))
             continue
         netdev = rail.get("netdev")
-        if not isinstance(netdev, str) or not NETDEV.match(netdev):
+        if netdev is None:
+            pass  # the cage that has the cable is looked for on the host
+        elif not isinstance(netdev, str) or not NETDEV.match(netdev):
             found.append(
                 error(
                     "inventory.rails.netdev",
                     f"{where}[{index}].netdev is {netdev!r}.",
-                    f"name the interface as `ip link` on {node.name} shows it, such as enp1s0f0np0.",
+                    f"name it as `ip link` on {node.name} shows it, such as enp1s0f0np0, or leave it out.",
                 )
             )
         else:

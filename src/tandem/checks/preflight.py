@@ -31,7 +31,6 @@ class Needs:
     own_units: list[str] = field(default_factory=lambda: ["tandem-rank.service"])
     clock_seconds: float = 2.0
     python_minimum: tuple[int, int] = (3, 11)
-    own_netplan: str = "/etc/netplan/60-tandem-fabric.yaml"
     rails: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -157,19 +156,10 @@ def _rails(name: str, host: Facts, needs: Needs) -> list[Finding]:
                 error(
                     "host.rail.missing",
                     f"{name}: has no interface {netdev}; it has {there}.",
-                    f"put the right name into tandem_rails of {name}: names differ between hosts when "
-                    "the cable goes from one cage to the other.",
+                    f"put the right name into tandem_rails of {name}, or leave netdev out: names differ "
+                    "between hosts when the cable goes from one cage to the other.",
                 )
             )
-        found += [
-            error(
-                "host.rail.owned",
-                f"{name}: {netdev} is configured by {path} already.",
-                f"remove {netdev} from {path} on {name}: one file configures an interface.",
-            )
-            for path, names in host["netplan"].items()
-            if path != needs.own_netplan and netdev in names
-        ]
     return found
 
 

@@ -23,12 +23,11 @@ def judge(
     before: dict[str, dict[str, Any]],
     after: dict[str, dict[str, Any]],
     answer: dict[str, Any] | None,
-    rails: dict[str, list[str]],
 ) -> Verdict:
     """Judge two looks at each host, taken before and after the same question was asked three times.
 
     ``before`` and ``after`` map a host to its ``tandem-host rank inspect`` document, ``answer`` is that of
-    ``tandem-host probe completion``, ``rails`` maps a host to the names of its fabric interfaces.
+    ``tandem-host probe completion``.
     """
     findings = _rank_findings(after)
     findings += _answer_findings(answer)
@@ -36,8 +35,8 @@ def judge(
         findings += _socket_findings(host, look)
     if not findings:
         for host, look in after.items():
-            findings += _traffic_findings(host, before[host], look, rails[host])
-    return Verdict(findings, [] if findings else _summary(before, after, answer or {}, rails))
+            findings += _traffic_findings(host, before[host], look)
+    return Verdict(findings, [] if findings else _summary(before, after, answer or {}))
 
 
 def _rank_findings(after: dict[str, dict[str, Any]]) -> list[Finding]:
@@ -103,9 +102,8 @@ def _socket_findings(host: str, look: dict[str, Any]) -> list[Finding]:
     return found
 
 
-def _traffic_findings(
-    host: str, before: dict[str, Any], after: dict[str, Any], netdevs: list[str]
-) -> list[Finding]:
+def _traffic_findings(host: str, before: dict[str, Any], after: dict[str, Any]) -> list[Finding]:
+    netdevs = after["rails"]
     moved = sum(_moved(before, after, netdev) for netdev in netdevs)
     if moved >= LEAST_FABRIC_BYTES:
         return []
@@ -136,12 +134,11 @@ def _summary(
     before: dict[str, dict[str, Any]],
     after: dict[str, dict[str, Any]],
     answer: dict[str, Any],
-    rails: dict[str, list[str]],
 ) -> list[str]:
     lines = []
     for host, look in after.items():
         carried = ", ".join(
-            f"{netdev} {_moved(before[host], look, netdev) / 1000:.0f} kB" for netdev in rails[host]
+            f"{netdev} {_moved(before[host], look, netdev) / 1000:.0f} kB" for netdev in look["rails"]
         )
         sockets = look["counts"]
         lines.append(

@@ -52,6 +52,7 @@ def facts(host: Host, state_file: Path, cluster_file: Path) -> dict[str, Any]:
             _socket_json(item, held[item], name, interfaces) for name in CLASSES for item in classes[name]
         ],
         "counts": {name: len(classes[name]) for name in CLASSES},
+        "rails": [item.name for rail in rails for item in addresses.holders(interfaces, rail.ip)[:1]],
         "interfaces": {
             item.name: _counters(host, item.name) | rdma.get(item.name, {}) for item in interfaces
         },

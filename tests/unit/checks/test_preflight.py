@@ -44,7 +44,6 @@ def host(**changes: Any) -> dict[str, Any]:
         },
         "interfaces": {"lo": {}, "enp1s0f0np0": {}},
         "ports": {},
-        "netplan": {},
         "releases": [],
         "systemd": True,
     }
@@ -86,11 +85,6 @@ FULL = {"/opt/tandem": {"free": 8.5 * GIB, "device": 1}, "/var/lib/tandem": {"fr
             "host.rail.missing",
             "no interface enp1s0f0np0; it has eth0",
         ),
-        (
-            {"netplan": {"/etc/netplan/40-cx7.yaml": ["enp1s0f0np0"]}},
-            "host.rail.owned",
-            "configured by /etc/netplan/40-cx7.yaml",
-        ),
         ({"time": 104.6}, "pair.clock.differs", "at least 3.1 s apart"),
     ],
 )
@@ -116,10 +110,6 @@ def test_a_host_that_holds_the_release_needs_no_room_for_it() -> None:
 def test_our_own_server_may_hold_its_port() -> None:
     held = {"8888": {"pid": 7, "command": "python", "unit": "tandem-rank.service"}}
     assert findings(ports=held) == {}
-
-
-def test_our_own_netplan_file_may_own_the_rail() -> None:
-    assert findings(netplan={"/etc/netplan/60-tandem-fabric.yaml": ["enp1s0f0np0"]}) == {}
 
 
 @given(

@@ -9,7 +9,6 @@ import pytest
 
 from tandem.checks.verdict import judge
 
-RAILS = {"spark-a": ["enp1s0f0np0"], "spark-b": ["enp1s0f0np0"]}
 ANSWER = {"ok": True, "deterministic": True, "text": "Two Sparks.", "attempts": 3, "findings": []}
 
 
@@ -36,6 +35,7 @@ def look(rank: int, moved: int = 0) -> dict[str, Any]:
         "processes": [{}, {}],
         "sockets": [socket("fabric"), socket("loopback")],
         "counts": {"fabric": 1, "management": 0},
+        "rails": ["enp1s0f0np0"],
         "interfaces": {"enp1s0f0np0": {"rx_bytes": 1000 + moved, "tx_bytes": 1000 + moved}},
     }
 
@@ -45,11 +45,11 @@ def pair(moved: int = 0) -> dict[str, dict[str, Any]]:
 
 
 def codes(after: dict[str, Any], answer: dict[str, Any] | None = ANSWER) -> list[str]:
-    return [item["code"] for item in judge(pair(), after, answer, RAILS).findings]
+    return [item["code"] for item in judge(pair(), after, answer).findings]
 
 
 def test_a_proved_pair() -> None:
-    verdict = judge(pair(), pair(500_000), ANSWER, RAILS)
+    verdict = judge(pair(), pair(500_000), ANSWER)
     assert verdict.findings == []
     assert "spark-b: rank 1, pid 101" in verdict.summary[1]
     assert "'Two Sparks.'" in verdict.summary[-1]

@@ -47,23 +47,3 @@ def test_interfaces_keep_global_addresses_only() -> None:
     assert gather.interfaces(text) == {
         "enp1s0f0np0": {"mtu": 9000, "state": "UP", "addresses": ["192.168.200.1/24"]}
     }
-
-
-def test_netplan_owners() -> None:
-    text = """\
-network:
-  version: 2
-  renderer: NetworkManager
-  ethernets:
-    # the rail
-    enp1s0f0np0:
-      dhcp4: no
-      addresses: [192.168.100.10/24]
-    "enP2p1s0f0np0":
-      link-local: [ipv4]
-  wifis:
-    wlP9s9:
-      access-points:
-        home: {}
-"""
-    assert gather.netplan_owners(text) == ["enp1s0f0np0", "enP2p1s0f0np0", "wlP9s9"]

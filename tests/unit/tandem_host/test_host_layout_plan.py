@@ -249,7 +249,7 @@ def test_matches_that_mean_others_are_left_alone(plan: Any, tree: Tree) -> None:
     put(
         tree,
         "/etc/netplan/50-x.yaml",
-        "network:\n  ethernets:\n    m: {match: {name: 'enP7*'}, dhcp4: true}\n    n: {match: {driver: r8}}\n",
+        "network:\n  ethernets:\n    m: {match: {name: 'enP7*'}, dhcp4: true}\n    n: {match: {driver: r}}\n",
     )
     _, answer = plan(named(*NP0))
     assert [item["path"] for item in answer["replaces"]] == [OWN]

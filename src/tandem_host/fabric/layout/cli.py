@@ -25,7 +25,7 @@ def register(commands: Any) -> None:
         arguments.add_root(parser)
     for parser in (plan, apply):
         _add_wish(parser)
-    for parser in (apply, confirm, restore):
+    for parser in (plan, apply, confirm, restore):
         parser.add_argument("--state-dir", type=Path, default=_STATE_DIR, metavar="DIR", help="the copies")
     apply.add_argument(
         "--confirm-within",
@@ -76,9 +76,13 @@ def _wish(parsed: argparse.Namespace) -> Wish:
 
 def _plan(parsed: argparse.Namespace) -> dict[str, Any]:
     from tandem_host.fabric.layout.plan import make
+    from tandem_host.fabric.layout.store import Store
 
-    wish = _wish(parsed)
-    return make(arguments.host_of(parsed), wish).as_json(wish)
+    host, wish = arguments.host_of(parsed), _wish(parsed)
+    document = make(host, wish).as_json(wish)
+    # A change that nobody has proved yet is done again by the next apply.
+    pending = Store(host, parsed.state_dir).pending() is not None
+    return document | {"pending": pending, "changed": document["changed"] or pending}
 
 
 def _apply(parsed: argparse.Namespace) -> dict[str, Any]:

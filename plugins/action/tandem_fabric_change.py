@@ -1,0 +1,130 @@
+"""Run ``tandem-host fabric apply`` or ``restore`` on a host although the change may cut the connection."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+from tandem.checks.findings import errors, render
+
+DOCUMENTATION = r"""
+module: tandem_fabric_change
+short_description: Change the rails of a host as a unit of its own, and wait for the outcome
+description:
+  - Starts C(tandem-host fabric) as a transient unit, which goes on when the connection is lost, and asks for
+    its answer until it is there. Only after a window of time without an answer has the host been lost.
+options:
+  tool: {type: path, required: true, description: Where tandem-host is on the host.}
+  arguments: {type: list, elements: str, required: true, description: What follows C(tandem-host fabric).}
+  reconnect_seconds: {type: int, default: 30, description: How long the host may be silent; at least 10.}
+  confirm_seconds: {type: int, default: 0, description: When the host goes back by itself; 0 for never.}
+"""
+_UNIT = "tandem-fabric-change"
+_ANSWER = f"/run/{_UNIT}.json"
+_LEAST_WINDOW = 10
+_PAUSE = 0.5
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """``tandem_fabric_change``: the ``document`` of the program, and ``reverts_at`` while it is on trial."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return ``changed``, ``document``, ``deadline`` and ``reverts_at`` (this machine's clock)."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = self._task.args
+        host = str((task_vars or {}).get("inventory_hostname", ""))
+        window = max(_LEAST_WINDOW, int(arguments.get("reconnect_seconds", 30)))
+        confirm = int(arguments.get("confirm_seconds", 0))
+        program = [str(arguments["tool"]), "fabric", *(str(item) for item in arguments["arguments"])]
+        reverts_at = time.strftime("%H:%M:%S", time.localtime(time.time() + confirm))
+        problem = self._start(program)
+        document = None if problem else self._answer(window, time.monotonic)
+        if document is None:
+            result.update(failed=True, msg=_lost(host, problem, window, reverts_at if confirm else ""))
+            return result
+        findings = document.get("findings", [])
+        on_trial = document.get("deadline") is not None
+        result.update(
+            changed=bool(document.get("applied") or document.get("restored")),
+            document=document,
+            deadline=document.get("deadline"),
+            reverts_at=reverts_at if on_trial else "",
+        )
+        if errors(findings):
+            result.update(failed=True, msg=render(errors(findings)))
+        return result
+
+    def _start(self, program: list[str]) -> str:
+        """Start the unit; returns why not. A connection that is cut meanwhile says nothing about it."""
+        unit = ["--quiet", "--collect", f"--unit={_UNIT}", "--service-type=exec"]
+        answer = ["--property=UMask=0077", f"--property=StandardOutput=truncate:{_ANSWER}"]
+        start = shlex.join(["systemd-run", *unit, *answer, *program])
+        # Another run's may be under way still; nobody else's answer may be taken for this one's.
+        wait = f"for i in $(seq 60); do systemctl --quiet is-active {_UNIT}.service || break; sleep 1; done"
+        try:
+            outcome = self._low_level_execute_command(f"{wait}; rm -f {_ANSWER}; {start}", sudoable=True)
+        except AnsibleConnectionFailure:
+            self._again()
+            return ""
+        return "" if outcome["rc"] == 0 else str(outcome["stderr"] or outcome["stdout"]).strip()
+
+    def _answer(self, window: int, clock: Callable[[], float]) -> dict[str, Any] | None:
+        """The program's document, once it is whole; None when the host stays silent for the window.
+
+        A host that answers and works on has all its time: what runs on it is bounded there.
+        """
+        silent_since = clock()
+        while clock() - silent_since < window:
+            look = f"systemctl --quiet is-active {_UNIT}.service && echo working || cat {_ANSWER}"
+            try:
+                outcome = self._low_level_execute_command(look, sudoable=True)
+            except AnsibleConnectionFailure:
+                self._again()
+                continue
+            text = str(outcome["stdout"]).strip()
+            if text == "working":
+                silent_since = clock()
+            else:
+                try:
+                    document = json.loads(text)
+                except ValueError:
+                    document = None
+                if isinstance(document, dict):
+                    return document
+            time.sleep(_PAUSE)
+        return None
+
+    def _again(self) -> None:
+        """Nothing is kept of a connection that failed."""
+        time.sleep(_PAUSE)
+        try:
+            self._connection.reset()
+        except (AnsibleConnectionFailure, AttributeError, OSError):
+            return
+
+
+def _lost(host: str, problem: str, window: int, reverts_at: str) -> str:
+    """The message of a change that gave no answer."""
+    if problem:
+        return (
+            f"fabric.change.failed: {host}: the change could not be started ({problem}); nothing was "
+            f"changed. Fix: `systemctl status {_UNIT}` on {host}, then site.yml."
+        )
+    back = (
+        f" Both hosts go back to their former configuration by themselves, {host} at {reverts_at}."
+        if reverts_at
+        else ""
+    )
+    return (
+        f"fabric.connection.lost: {host}: no answer within {window} s of changing the rails.{back} "
+        f"Fix: wait until then, look at `tandem-host fabric plan` on {host} for what has to do with "
+        "the management interface, then site.yml."
+    )
