@@ -209,7 +209,7 @@ def test_the_control_connection_is_lost_in_the_middle() -> None:
     finally:
         subprocess.run(["ip", "link", "set", port, "up"], check=True)
     assert process.returncode != 0, output
-    assert "fabric.connection.lost: spark-b: no answer within 10 s" in output
+    assert "fabric.connection.lost: spark-b: no answer" in output
     assert re.search(r"spark-b at \d\d:\d\d:\d\d", output)
     until(30, "old files", lambda: files() == before)
     assert {mtu(host) for host in HOSTS} == {"9000"}
