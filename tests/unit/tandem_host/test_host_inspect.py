@@ -104,6 +104,7 @@ def test_a_rank_that_talks_over_management_is_seen(run: Run, tree: Tree, config:
     assert [item["pid"] for item in document["processes"]] == [4242, 4300]
     (bad,) = [item for item in document["sockets"] if item["class"] == "management"]
     assert (bad["netdev"], bad["pid"], bad["remote"]["address"]) == ("enP7s7", 4300, "192.0.2.12")
+    assert document["rails"] == ["enp1s0f0np0", "enP2p1s0f0np0"]
     assert document["interfaces"]["enP2p1s0f0np0"] == {
         "rx_bytes": 1001,
         "tx_bytes": 2001,
