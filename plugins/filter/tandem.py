@@ -9,7 +9,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from tandem.checks.findings import render
+from tandem.checks.fabric import compare
+from tandem.checks.findings import errors, render
 from tandem.checks.preflight import platform_for
 from tandem.checks.verdict import judge
 from tandem.release.digest import release_digest
@@ -147,6 +148,21 @@ def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -
     }
 
 
+def tandem_fabric_differences(names: list[str], hostvars: Mapping[str, Any], register: str) -> dict[str, Any]:
+    """What the hosts' fabrics disagree on: ``{"findings", "errors", "warnings"}``, the last two as text.
+
+    Reads what ``fabric discover`` printed from each host's registered result. A host that printed no document
+    is left out: why is in its own result.
+    """
+    printed = {str(name): _document(hostvars[name].get(register, {}).get("stdout", "")) for name in names}
+    findings = compare({name: document for name, document in printed.items() if "netdevs" in document})
+    return {
+        "findings": findings,
+        "errors": render(errors(findings)),
+        "warnings": render(item for item in findings if item["level"] == "warning"),
+    }
+
+
 def _document(text: str) -> dict[str, Any]:
     """The JSON object in ``text``; empty where there is none."""
     try:
@@ -162,6 +178,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
+            "tandem_fabric_differences": tandem_fabric_differences,
             "tandem_fabric_reverts": tandem_fabric_reverts,
             "tandem_failure_text": tandem_failure_text,
             "tandem_findings_text": tandem_findings_text,

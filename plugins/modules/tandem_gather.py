@@ -32,6 +32,8 @@ options:
 author: [Tandem]
 """
 
+import base64
+import hashlib
 import json
 import os
 import platform
@@ -123,6 +125,18 @@ def packages(names: list[str]) -> dict[str, str]:
     return {name: installed.get(name, "") for name in names}
 
 
+def fingerprints(texts: list[str]) -> list[str]:
+    """The fingerprints of public keys, as ``ssh-keygen -l`` shows them; what is no public key has none."""
+    found = []
+    for text in texts:
+        try:
+            blob = base64.b64decode(text.split()[1], validate=True)
+        except (IndexError, ValueError):
+            continue
+        found.append("SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("="))
+    return sorted(found)
+
+
 def _output(command: list[str]) -> str:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
@@ -148,6 +162,10 @@ def gather(paths: list[str], ports: list[int], names: list[str], releases_dir: s
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "uid": os.geteuid(),
         "time": time.time(),
+        "machine_id": _text("/etc/machine-id").strip(),
+        "ssh_host_keys": fingerprints(
+            [_text(str(path)) for path in sorted(Path("/etc/ssh").glob("ssh_host_*_key.pub"))]
+        ),
         "memory_kib": meminfo(_text("/proc/meminfo")),
         "cores": os.cpu_count() or 0,
         "disks": {path: free_bytes(path) for path in paths},

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 CLUSTER_FILE = Path("/etc/tandem/cluster.json")
 SERVE_FILE = Path("/etc/tandem/serve.json")
 FABRIC_ENV_FILE = Path("/run/tandem/fabric.env")
+FABRIC_RECORD_FILE = Path("/run/tandem/fabric.json")
 STATE_FILE = Path("/run/tandem/rank/rank.json")
 _LONGEST_SECONDS = 7 * 24 * 3600.0
 

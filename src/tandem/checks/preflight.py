@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tandem.checks.findings import Finding, error
+from tandem.checks.findings import Finding, error, warning
 
 GIB = 1024**3
 Facts = dict[str, Any]
@@ -43,7 +43,8 @@ def host_findings(facts: dict[str, Facts], needs: Needs) -> list[Finding]:
     for name, host in facts.items():
         for check in (_platform, _disk, _memory, _ports, _rails):
             found += check(name, host, needs)
-    return found + agreement_findings(facts) + clock_findings(facts, needs.clock_seconds)
+    found += agreement_findings(facts) + clock_findings(facts, needs.clock_seconds)
+    return found + identity_findings(facts)
 
 
 def _platform(name: str, host: Facts, needs: Needs) -> list[Finding]:
@@ -181,6 +182,43 @@ def agreement_findings(facts: dict[str, Facts]) -> list[Finding]:
                 )
             )
     return found
+
+
+def identity_findings(facts: dict[str, Facts]) -> list[Finding]:
+    """Hosts that were cloned: equal machine-ids or ssh host keys. Tandem goes by the inventory's names.
+
+    Warnings, and nothing is made anew: both belong to the host's owner, and other things hang on them.
+    """
+    found = []
+    for names, value in _shared(facts, lambda host: [host["machine_id"]]):
+        found.append(
+            warning(
+                "pair.machine_id.same",
+                f"{' and '.join(names)} have the same machine-id ({value}), and so may clash in leases.",
+                f"on {names[-1]}: `sudo rm /etc/machine-id /var/lib/dbus/machine-id`, "
+                "`sudo systemd-machine-id-setup`, reboot.",
+            )
+        )
+    for names, value in _shared(facts, lambda host: list(host["ssh_host_keys"])):
+        found.append(
+            warning(
+                "pair.ssh_key.same",
+                f"{' and '.join(names)} have the same ssh host key ({value}): one can pose as the other.",
+                f"on {names[-1]}: `sudo rm /etc/ssh/ssh_host_*`, `sudo ssh-keygen -A`, "
+                "`sudo systemctl restart ssh`; here: `ssh-keygen -R` its name and address.",
+            )
+        )
+    return found
+
+
+def _shared(facts: dict[str, Facts], values: Callable[[Facts], list[str]]) -> list[tuple[list[str], str]]:
+    """The values that more than one host has, with the hosts' names."""
+    holders: dict[str, list[str]] = {}
+    for name, host in facts.items():
+        for value in values(host):
+            if value:
+                holders.setdefault(value, []).append(name)
+    return [(names, value) for value, names in holders.items() if len(names) > 1]
 
 
 def clock_offset(host: Facts) -> tuple[float, float]:

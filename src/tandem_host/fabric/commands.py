@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem_host import addresses, cluster
 from tandem_host.cluster import Cluster, Node
-from tandem_host.fabric import envfile, environment, local, rails
+from tandem_host.fabric import envfile, environment, local, rails, record
 from tandem_host.fabric.rails import RailState
 from tandem_host.findings import Finding, UnusableError, as_json, error, has_errors, info
 from tandem_host.host import Host
@@ -43,6 +43,19 @@ class _Situation:
             "env": self.env,
             "findings": as_json(self.findings),
         }
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What ``check`` and ``up`` were asked for: the peers may take ``peer_wait`` seconds in all to answer.
+
+    ``user`` is the account that ranks run as.
+    """
+
+    config: Path
+    rank: int | None
+    peer_wait: float
+    user: str
 
 
 def _look(host: Host, config: Path, rank: int | None) -> _Situation:
@@ -109,15 +122,21 @@ def _ask_peers(
     return [answer.as_json() for answer in answers], found
 
 
-def _look_and_ask(host: Host, config: Path, rank: int | None, peer_wait: float) -> dict[str, Any]:
-    deadline = time.monotonic() + peer_wait
-    situation = _look_until(host, config, rank, deadline)
+def _look_and_ask(
+    host: Host, asked: Asked, before: tuple[record.Indexes, list[Finding]]
+) -> tuple[_Situation, dict[str, Any]]:
+    from tandem_host.fabric.checks import every  # resolve does not need them
+
+    deadline = time.monotonic() + asked.peer_wait
+    situation = _look_until(host, asked.config, asked.rank, deadline)
     answers, found = _ask_peers(host, situation, deadline)
-    findings = situation.findings + found
+    moved = record.drift(before[0], situation.node, situation.rails)
+    around = every.findings(host, situation.described, situation.node, situation.rails, asked.user)
+    findings = situation.findings + found + around + before[1] + moved
     document = situation.as_json() | {"peers": answers, "findings": as_json(findings)}
     if has_errors(findings):
         document["env"] = {}
-    return document
+    return situation, document
 
 
 def _keep(env_file: Path | None, env: dict[str, str]) -> None:
@@ -140,15 +159,21 @@ def resolve(host: Host, config: Path, rank: int | None, env_file: Path | None) -
     return document
 
 
-def check(host: Host, config: Path, rank: int | None, peer_wait: float) -> dict[str, Any]:
-    """``resolve`` and a question to every peer on every rail, waiting up to ``peer_wait`` seconds in all."""
-    return _look_and_ask(host, config, rank, peer_wait)
+def check(host: Host, asked: Asked, record_file: Path) -> dict[str, Any]:
+    """``resolve``, a look at all that a rail needs, and a question to every peer on every rail."""
+    return _look_and_ask(host, asked, record.read(record_file))[1]
 
 
-def up(host: Host, config: Path, rank: int | None, env_file: Path, peer_wait: float) -> dict[str, Any]:
-    """``check``, then write the environment, or remove the old one when anything is wrong."""
+def up(host: Host, asked: Asked, env_file: Path, record_file: Path) -> dict[str, Any]:
+    """``check``, then write the environment, or remove the old one when anything is wrong.
+
+    What was resolved is kept in ``record_file``, with which the next ``check`` compares.
+    """
+    before = record.read(record_file)
     # Whatever was true before this start is not true any more.
     envfile.remove(env_file)
-    document = _look_and_ask(host, config, rank, peer_wait)
+    situation, document = _look_and_ask(host, asked, before)
+    if document["env"]:
+        record.write(record_file, situation.node, situation.rails)
     _keep(env_file, document["env"])
     return document

@@ -46,6 +46,8 @@ def host(**changes: Any) -> dict[str, Any]:
         "ports": {},
         "releases": [],
         "systemd": True,
+        "machine_id": "",
+        "ssh_host_keys": [],
     }
     return copy.deepcopy(facts | changes)
 
@@ -59,6 +61,19 @@ def findings(**changes: Any) -> dict[str, str]:
 
 def test_two_good_hosts_have_no_findings() -> None:
     assert findings() == {}
+
+
+def test_f24_cloned_hosts_are_told_apart_by_their_names_only() -> None:
+    clone = {"machine_id": "0f1e2d3c", "ssh_host_keys": ["SHA256:aaa", "SHA256:bbb"]}
+    facts = {"spark-a": host(**clone), "spark-b": host(**clone | {"ssh_host_keys": ["SHA256:bbb"]})}
+    found = host_findings(facts, NEEDS)
+    assert [(item["level"], item["code"]) for item in found] == [
+        ("warning", "pair.machine_id.same"),
+        ("warning", "pair.ssh_key.same"),
+    ]
+    assert "spark-a and spark-b have the same machine-id (0f1e2d3c)" in found[0]["message"]
+    assert "SHA256:bbb" in found[1]["message"]
+    assert "on spark-b" in found[1]["fix"]
 
 
 FULL = {"/opt/tandem": {"free": 8.5 * GIB, "device": 1}, "/var/lib/tandem": {"free": 8.5 * GIB, "device": 1}}

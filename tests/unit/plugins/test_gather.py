@@ -47,3 +47,10 @@ def test_interfaces_keep_global_addresses_only() -> None:
     assert gather.interfaces(text) == {
         "enp1s0f0np0": {"mtu": 9000, "state": "UP", "addresses": ["192.168.200.1/24"]}
     }
+
+
+def test_fingerprints_of_host_keys_are_those_of_ssh() -> None:
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl host"
+    assert gather.fingerprints([key, "", "ssh-rsa not*base64"]) == [
+        "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"
+    ]

@@ -87,6 +87,10 @@ class Tree:
         layer: str = "Ethernet",
     ) -> None:
         """An RDMA port with its GID table; None is an empty slot, of which the kernel says nothing more."""
+        verbs = f"uverbs{len(list(self.root.glob('dev/infiniband/uverbs*')))}"
+        self.write(f"sys/class/infiniband_verbs/{verbs}/ibdev", name)
+        for file in (verbs, "rdma_cm"):
+            self.write(f"dev/infiniband/{file}", "")
         base = f"sys/class/infiniband/{name}/ports/{port}"
         self.write(f"{base}/state", state)
         self.write(f"{base}/link_layer", layer)

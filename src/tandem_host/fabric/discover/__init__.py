@@ -1,0 +1,1 @@
+"""What a host has for a fabric: interfaces, cages, adapters, and which peer each rail reaches."""
