@@ -10,7 +10,7 @@ from tandem_host import arguments
 from tandem_host.fabric.layout import cli as layout
 
 if TYPE_CHECKING:
-    from tandem_host.fabric.commands import Asked
+    from tandem_host.fabric.start import Asked
 
 
 def register(areas: Any) -> None:
@@ -69,24 +69,24 @@ def _resolve(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def _asked(parsed: argparse.Namespace) -> Asked:
-    from tandem_host.fabric import commands
+    from tandem_host.fabric import start
 
-    return commands.Asked(parsed.config, parsed.rank, parsed.peer_wait, parsed.service_user)
+    return start.Asked(parsed.config, parsed.rank, parsed.peer_wait, parsed.service_user)
 
 
 def _check(parsed: argparse.Namespace) -> dict[str, Any]:
-    from tandem_host.fabric import commands
+    from tandem_host.fabric import start
 
     host = arguments.host_of(parsed)
     record = parsed.record or host.path(arguments.FABRIC_RECORD_FILE)
-    return commands.check(host, _asked(parsed), record)
+    return start.check(host, _asked(parsed), record)
 
 
 def _up(parsed: argparse.Namespace) -> dict[str, Any]:
-    from tandem_host.fabric import commands
+    from tandem_host.fabric import start
 
     record = parsed.record or parsed.env_file.with_name(arguments.FABRIC_RECORD_FILE.name)
-    return commands.up(arguments.host_of(parsed), _asked(parsed), parsed.env_file, record)
+    return start.up(arguments.host_of(parsed), _asked(parsed), parsed.env_file, record)
 
 
 def _discover(parsed: argparse.Namespace) -> dict[str, Any]:

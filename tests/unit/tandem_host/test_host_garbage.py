@@ -67,7 +67,8 @@ class Situation:
         show: list[object] = ["rank", "show", *root, *cluster, *serve]
         status: list[object] = ["rank", "status", *root, *state, *serve]
         inspect: list[object] = ["rank", "inspect", *root, *state, *cluster]
-        fabric = [["fabric", word, *root, "--config", good["cluster"]] for word in ("resolve", "check")]
+        words = ("resolve", "check", "discover")
+        fabric = [["fabric", word, *root, "--config", good["cluster"]] for word in words]
         return {
             "cluster": [*fabric, show, inspect],
             "serve": [show, status],

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tandem_host.cluster import Node
-from tandem_host.fabric import devices, hcas
+from tandem_host.fabric import adapters, devices
 from tandem_host.fabric.rails import RailState
 from tandem_host.findings import Finding, error, warning
 from tandem_host.host import Host
@@ -100,7 +100,7 @@ def rdma_mtu(host: Host, node: Node, rails: Sequence[RailState]) -> list[Finding
     for rail in rails:
         if rail.rdma is None or rail.mtu is None:
             continue
-        active = hcas.active_mtus(host) if active is None else active
+        active = adapters.active_mtus(host) if active is None else active
         held = active.get((rail.rdma.hca, rail.rdma.port))
         wanted = next((size for size in _RDMA_MTUS if size <= rail.mtu - _RDMA_HEADERS), _RDMA_MTUS[-1])
         if held is not None and held < wanted:

@@ -23,7 +23,6 @@ def findings(
         *routes.findings(host, cluster, node, rails),
     ]
     if cluster.fabric.rdma:
-        found += devices.device_files(host, node, rails)
         found += devices.memlock(host, node)
         found += devices.rdma_mtu(host, node, rails)
     return found

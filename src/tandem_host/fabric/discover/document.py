@@ -11,7 +11,7 @@ from typing import Any
 from tandem_host import addresses, cluster
 from tandem_host.addresses import Address, Interface
 from tandem_host.cluster import Cluster, Node
-from tandem_host.fabric import devices, hcas, local, peers
+from tandem_host.fabric import adapters, devices, hcas, local, peers
 from tandem_host.fabric.checks.hotplug import armed
 from tandem_host.fabric.devices import Netdev
 from tandem_host.fabric.discover import cages
@@ -85,7 +85,7 @@ def _wanted(
 def _image_guids(host: Host, ports: Sequence[HcaPort]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for port in ports:
-        guid = hcas.identity(host, port.hca).image_guid
+        guid = adapters.identity(host, port.hca).image_guid
         if guid:
             found |= dict.fromkeys(port.netdevs, guid)
     return found
@@ -115,13 +115,13 @@ def _place(item: Netdev, found: Sequence[Cage]) -> dict[str, Any]:
 
 
 def _hca(host: Host, port: HcaPort) -> dict[str, Any]:
-    own = hcas.identity(host, port.hca)
+    own = adapters.identity(host, port.hca)
     return {
         "hca": port.hca,
         "port": port.port,
         "state": port.state,
         "link_layer": port.link_layer,
-        "rate_gbps": hcas.rate_gbps(host, port),
+        "rate_gbps": adapters.rate_gbps(host, port),
         "firmware": own.firmware,
         "board": own.board,
         "node_guid": own.node_guid,
