@@ -19,6 +19,8 @@ short_description: Change the rails of a host as a unit of its own, and wait for
 description:
   - Starts C(tandem-host fabric) as a transient unit, which goes on when the connection is lost, and asks for
     its answer until it is there. Only after a window of time without an answer has the host been lost.
+  - Every question has a connection of its own that is given up after a few seconds. One that was open while
+    the management address was away can stay silent much longer, and is closed at the end.
 options:
   tool: {type: path, required: true, description: Where tandem-host is on the host.}
   arguments: {type: list, elements: str, required: true, description: What follows C(tandem-host fabric).}
@@ -29,6 +31,11 @@ _UNIT = "tandem-fabric-change"
 _ANSWER = f"/run/{_UNIT}.json"
 _LEAST_WINDOW = 10
 _PAUSE = 0.5
+# ssh gives a connection up after 3 unanswered questions, one every 2 s.
+_OWN_CONNECTION = {
+    "ssh_args": "-o ControlMaster=no -o ControlPath=none -o ServerAliveInterval=2 -o ServerAliveCountMax=3",
+    "timeout": 5,
+}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -46,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         program = [str(arguments["tool"]), "fabric", *(str(item) for item in arguments["arguments"])]
         reverts_at = time.strftime("%H:%M:%S", time.localtime(time.time() + confirm))
         problem = self._start(program)
-        document = None if problem else self._answer(window, time.monotonic)
+        document = None if problem else self._asked_anew(window)
         if document is None:
             result.update(failed=True, msg=_lost(host, problem, window, reverts_at if confirm else ""))
             return result
@@ -72,9 +79,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         try:
             outcome = self._low_level_execute_command(f"{wait}; rm -f {_ANSWER}; {start}", sudoable=True)
         except AnsibleConnectionFailure:
-            self._again()
+            self._forget()
             return ""
         return "" if outcome["rc"] == 0 else str(outcome["stderr"] or outcome["stdout"]).strip()
+
+    def _asked_anew(self, window: int) -> dict[str, Any] | None:
+        """The program's document, over connections that nothing before or after this task uses."""
+        if self._connection.transport != "ssh":
+            return self._answer(window, time.monotonic)
+        usual = {name: self._connection.get_option(name) for name in _OWN_CONNECTION}
+        self._use(_OWN_CONNECTION)
+        try:
+            return self._answer(window, time.monotonic)
+        finally:
+            self._use(usual)
+            self._forget()
+
+    def _use(self, options: dict[str, Any]) -> None:
+        for name, value in options.items():
+            self._connection.set_option(name, value)
 
     def _answer(self, window: int, clock: Callable[[], float]) -> dict[str, Any] | None:
         """The program's document, once it is whole; None when the host stays silent for the window.
@@ -87,7 +110,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             try:
                 outcome = self._low_level_execute_command(look, sudoable=True)
             except AnsibleConnectionFailure:
-                self._again()
+                time.sleep(_PAUSE)
                 continue
             text = str(outcome["stdout"]).strip()
             if text == "working":
@@ -102,9 +125,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             time.sleep(_PAUSE)
         return None
 
-    def _again(self) -> None:
-        """Nothing is kept of a connection that failed."""
-        time.sleep(_PAUSE)
+    def _forget(self) -> None:
+        """Nothing is kept of a connection that the change may have cut."""
         try:
             self._connection.reset()
         except (AnsibleConnectionFailure, AttributeError, OSError):

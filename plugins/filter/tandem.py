@@ -9,8 +9,9 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from tandem.checks.answers import findings_text
 from tandem.checks.fabric import compare
-from tandem.checks.findings import errors, render
+from tandem.checks.findings import Finding, render
 from tandem.checks.preflight import platform_for
 from tandem.checks.verdict import judge
 from tandem.release.digest import release_digest
@@ -60,23 +61,8 @@ def tandem_release_digest(release_dir: str, platform: str) -> str:
 
 
 def tandem_findings_text(answer: str, host: str, stderr: str = "") -> str:
-    """The findings of a ``tandem-host`` answer as text that begins with the host's name.
-
-    What is not a JSON document with findings is shown as it is: the last lines of both streams.
-    """
-    try:
-        findings = json.loads(answer)["findings"]
-        lines = [
-            f"{item['code']}: {host}: {item['message'].removeprefix(f'{host}: ')} Fix: {item['fix']}"
-            for item in findings
-            if item["level"] == "error"
-        ]
-    except (ValueError, KeyError, TypeError):
-        lines = []
-    if lines:
-        return "\n".join(lines)
-    tail = [*str(answer).strip().splitlines()[-3:], *str(stderr).strip().splitlines()[-5:]]
-    return f"{host}: {'; '.join(tail) or 'tandem-host gave no answer'}"
+    """The errors of a ``tandem-host`` answer as text with the host's name, else its last lines."""
+    return findings_text(str(answer), host, str(stderr))
 
 
 def tandem_failure_text(result: Mapping[str, Any]) -> str:
@@ -148,19 +134,14 @@ def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -
     }
 
 
-def tandem_fabric_differences(names: list[str], hostvars: Mapping[str, Any], register: str) -> dict[str, Any]:
-    """What the hosts' fabrics disagree on: ``{"findings", "errors", "warnings"}``, the last two as text.
+def tandem_fabric_differences(names: list[str], hostvars: Mapping[str, Any], register: str) -> list[Finding]:
+    """What the hosts' fabrics disagree on.
 
     Reads what ``fabric discover`` printed from each host's registered result. A host that printed no document
     is left out: why is in its own result.
     """
     printed = {str(name): _document(hostvars[name].get(register, {}).get("stdout", "")) for name in names}
-    findings = compare({name: document for name, document in printed.items() if "netdevs" in document})
-    return {
-        "findings": findings,
-        "errors": render(errors(findings)),
-        "warnings": render(item for item in findings if item["level"] == "warning"),
-    }
+    return compare({name: document for name, document in printed.items() if "netdevs" in document})
 
 
 def _document(text: str) -> dict[str, Any]:

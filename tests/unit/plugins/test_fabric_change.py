@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,11 +32,36 @@ class Host:
         return {"rc": 0, "stdout": "", "stderr": "", **answer}
 
 
-def run(module: Any, monkeypatch: pytest.MonkeyPatch, host: Host, **arguments: Any) -> dict[str, Any]:
+class Connection:
+    """One of ssh; ``resets`` are the arguments that were in force at each."""
+
+    transport = "ssh"
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {"ssh_args": "shared", "timeout": 15}
+        self.resets: list[str] = []
+
+    def get_option(self, name: str) -> Any:
+        return self.options[name]
+
+    def set_option(self, name: str, value: Any) -> None:
+        self.options[name] = value
+
+    def reset(self) -> None:
+        self.resets.append(self.options["ssh_args"])
+
+
+def run(
+    module: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    host: Callable[..., dict[str, Any]],
+    connection: Connection | None = None,
+    **arguments: Any,
+) -> dict[str, Any]:
     monkeypatch.setattr(change, "_PAUSE", 0.01)
     action = module.ActionModule.__new__(module.ActionModule)
     action._task = SimpleNamespace(args=arguments)
-    action._connection = SimpleNamespace(reset=lambda: None)
+    action._connection = connection or Connection()
     action._low_level_execute_command = host
     monkeypatch.setattr(module.ActionBase, "run", lambda *_: {})
     answer: dict[str, Any] = action.run(None, {"inventory_hostname": "spark-a"})
@@ -56,6 +82,21 @@ def test_a_connection_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer["reverts_at"].count(":") == 2
     assert "systemd-run" in host.asked[0]
     assert "/t fabric apply" in host.asked[0]
+
+
+def test_the_connection_of_the_other_tasks_is_neither_asked_nor_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be dead without knowing it, as when the management address was away while something was sent."""
+    connection = Connection()
+    asked = []
+
+    def host(_command: str, **_: Any) -> dict[str, Any]:
+        asked.append((connection.options["ssh_args"] == "shared", connection.options["timeout"]))
+        return {"rc": 0, "stdout": json.dumps(DONE), "stderr": ""}
+
+    answer = run(change, monkeypatch, host, connection, tool="/t", arguments=[])
+    assert answer["changed"]
+    assert asked == [(True, 15), (False, 5)]
+    assert connection.resets == ["shared"]
 
 
 def test_a_host_that_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:

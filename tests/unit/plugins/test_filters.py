@@ -93,14 +93,15 @@ def test_why_a_task_failed(result: dict[str, str], text: str) -> None:
     assert filters.tandem_failure_text(result) == text
 
 
-def test_differences_of_two_fabrics_are_text_for_an_error_and_for_a_warning() -> None:
+def test_two_fabrics_that_differ() -> None:
     def printed(mtu: int, marker: bool) -> dict[str, dict[str, str]]:
         netdev = {"netdev": "e1", "rail": 0, "mtu": mtu, "iommu": None, "pcie": None, "hcas": []}
         return {"looked": {"stdout": json.dumps({"hotplug_marker": marker, "netdevs": [netdev]})}}
 
     hostvars = {"a": printed(9000, True), "b": printed(1500, False), "c": {"looked": {"stdout": "Traceback"}}}
     found = filters.tandem_fabric_differences(["a", "b", "c"], hostvars, "looked")
-    assert [item["code"] for item in found["findings"]] == ["pair.mtu.differs", "pair.hotplug.differs"]
-    assert found["errors"].startswith("pair.mtu.differs: the ends of rail 0")
-    assert found["warnings"].startswith("pair.hotplug.differs: ")
-    assert filters.tandem_fabric_differences(["c"], hostvars, "looked")["errors"] == ""
+    assert [(item["level"], item["code"]) for item in found] == [
+        ("error", "pair.mtu.differs"),
+        ("warning", "pair.hotplug.differs"),
+    ]
+    assert filters.tandem_fabric_differences(["c"], hostvars, "looked") == []
