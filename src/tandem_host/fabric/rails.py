@@ -74,7 +74,7 @@ def find(seen: View, cluster: Cluster, node: Node) -> tuple[list[RailState], lis
 def _find_one(seen: View, cluster: Cluster, node: Node, rail: Rail) -> tuple[RailState, list[Finding]]:
     interface, findings = _interface(seen, node, rail)
     if interface is None:
-        return RailState(rail.address), findings
+        return RailState(rail.address), [*_named_link(seen, node, rail), *findings]
     netdev = interface.name
     sysfs = f"/sys/class/net/{netdev}"
     mtu = seen.host.read_int(f"{sysfs}/mtu") or interface.mtu
@@ -121,6 +121,12 @@ def _interface(seen: View, node: Node, rail: Rail) -> tuple[Interface | None, li
         fix = f"ip addr del {held} dev {interface.name}; ip addr add {wanted} dev {interface.name}"
         return interface, [error("fabric.address.prefix", text, fix)]
     return interface, []
+
+
+def _named_link(seen: View, node: Node, rail: Rail) -> list[Finding]:
+    """Why the address may be gone from the interface that the inventory names: its link is down."""
+    named = next((item for item in seen.interfaces if item.name == rail.netdev), None)
+    return _link(seen.host, node, named)[1] if named else []
 
 
 def _link(host: Host, node: Node, interface: Interface) -> tuple[str, list[Finding]]:

@@ -92,6 +92,17 @@ def test_link_without_carrier(run: Run, tree: Tree, config: Config) -> None:
     assert "spark-a: the link of enp1s0f0np0 is DOWN" in message(document, "fabric.link.down")
 
 
+def test_an_address_that_went_with_the_carrier_is_told_after_the_link(
+    run: Run, tree: Tree, config: Config
+) -> None:
+    tree.interface("enp1s0f0np0", carrier="0", operstate="down")
+    tree.interface("enP2p1s0f0np0", "10.0.1.1/24")
+    cluster = cluster_document(kind="ethernet")
+    cluster["nodes"][0]["rails"][0]["netdev"] = "enp1s0f0np0"
+    status, document = run("fabric", "check", "--config", config(cluster), "--root", tree.root)
+    assert (status, codes(document)) == (1, ["fabric.link.down", "fabric.address.missing"])
+
+
 def test_carrier_of_an_interface_that_is_set_down_cannot_be_read(
     run: Run, tree: Tree, config: Config
 ) -> None:

@@ -56,6 +56,7 @@ def test_the_new_file(plan: Any, tree: Tree) -> None:
         "accept-ra": False,
         "link-local": [],
         "optional": True,
+        "ignore-carrier": True,
         "mtu": 9000,
     }
     assert yaml.safe_load(answer["file"]["text"])["network"] == {

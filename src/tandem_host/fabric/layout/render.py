@@ -29,7 +29,8 @@ def _rail(rail: Rail, mtu: int, renderer: str) -> str:
     else:
         lines += ["link-local: [ipv6]", "ipv6-address-generation: eui64"]
     address = json.dumps(str(rail.address)) if rail.address.version == 6 else str(rail.address)  # noqa: PLR2004
-    lines += ["optional: true", f"mtu: {mtu}", f"addresses: [{address}]"]
+    # A cable that is out for a moment must not take the address: its GID would come back at another index.
+    lines += ["optional: true", "ignore-carrier: true", f"mtu: {mtu}", f"addresses: [{address}]"]
     return f"    {_key(str(rail.netdev))}:\n" + "".join(f"      {line}\n" for line in lines)
 
 
