@@ -125,15 +125,35 @@ def test_only_root_may_read_the_copies(fabric: Call, tree: Tree) -> None:
     assert {file.stat().st_mode & 0o777 for file in folder.rglob("*") if file.is_file()} == {0o600}
 
 
-def test_a_damaged_copy_is_not_put_back(fabric: Call, tree: Tree) -> None:
+def spoil_a_copy(tree: Tree) -> None:
+    """One of several copies is not what it was."""
+    copies = sorted((tree.root / "var/lib/tandem/fabric/backups/0001").glob("000*"))
+    assert copies
+    copies[0].write_text("rubbish")
+
+
+@pytest.mark.parametrize("to", ["original", "previous"])
+def test_with_a_damaged_copy_nothing_is_put_back(fabric: Call, tree: Tree, to: str) -> None:
     furnish(tree, LAYOUTS["b"])
     fabric("apply")
+    fabric("confirm")
     after = snapshot(tree)
-    for copy in (tree.root / "var/lib/tandem/fabric/backups/0001").glob("000*"):
-        copy.write_text("rubbish")
-    status, answer = fabric("restore", "--pending")
+    spoil_a_copy(tree)
+    status, answer = fabric("restore", "--to", to)
     assert (status, codes(answer)) == (1, ["fabric.backup.damaged"])
     assert snapshot(tree) == after
+
+
+def test_what_is_on_trial_goes_back_as_far_as_it_can(fabric: Call, tree: Tree) -> None:
+    """The new file may be what cut the host off."""
+    furnish(tree, LAYOUTS["b"])
+    fabric("apply")
+    spoil_a_copy(tree)
+    status, answer = fabric("restore", "--pending")
+    assert (status, codes(answer)) == (1, ["fabric.backup.damaged"])
+    assert OWN in answer["restored"]
+    assert not (tree.root / OWN.lstrip("/")).exists()
+    assert (tree.root / "var/lib/tandem/fabric/pending.json").exists()
 
 
 def test_a_plan_that_stops_changes_nothing(fabric: Call, tree: Tree) -> None:

@@ -20,7 +20,7 @@ from tandem_host.fabric.layout.disk import Look
 from tandem_host.fabric.layout.machine import Machine
 from tandem_host.fabric.layout.plan import Plan, Wish, make
 from tandem_host.fabric.layout.store import Entry, Store
-from tandem_host.findings import Finding, as_json, error, has_errors, info, warning
+from tandem_host.findings import Finding, UnusableError, as_json, error, has_errors, info, warning
 from tandem_host.host import Host
 
 _LOCK = "lock"
@@ -70,20 +70,25 @@ def confirm(host: Host, state_dir: Path) -> dict[str, Any]:
 def restore(host: Host, state_dir: Path, to: str, boot: bool = False) -> dict[str, Any]:
     """Put files back: ``to`` is pending, previous or original. A second time it finds nothing to do.
 
+    A damaged copy stops it before anything is replaced. What waits to be proved goes back as far as it can.
     With ``boot`` nothing is applied: the network has yet to be brought up from the files.
     """
     store, on = Store(host, state_dir), machine.of(host)
     with disk.alone(store.at(_LOCK)):
         waiting = store.pending()
         number, entries = _wanted(store, to, waiting)
-        findings = [] if to == "pending" else _edited(store, entries)
-        restored = [entry.path for entry in entries if _put_back(store, entry)]
+        kept, damaged = _kept(store, entries)
+        if damaged and to != "pending":
+            raise UnusableError(damaged)
+        findings = damaged if to == "pending" else _edited(store, entries)
+        restored = [path for path, wanted in kept.items() if _put_back(host, path, wanted)]
         if to != "pending" and entries:
             store.set_current(number, {"restored_at": time.time()})
         problem = None
         if restored or waiting is not None:
             problem = on.generate() if boot else _bring(on, [])
-        store.clear_pending()
+        if not damaged:
+            store.clear_pending()
         if not boot:
             on.disarm()
         if problem:
@@ -152,10 +157,25 @@ def _undo_pending(store: Store) -> bool:
     waiting = store.pending()
     if waiting is None:
         return False
-    for entry in store.copy(waiting["number"]).entries:
-        _put_back(store, entry)
+    kept, damaged = _kept(store, store.copy(waiting["number"]).entries)
+    for path, wanted in kept.items():
+        _put_back(store.host, path, wanted)
+    if damaged:
+        raise UnusableError(damaged)
     store.clear_pending()
     return True
+
+
+def _kept(store: Store, entries: Sequence[Entry]) -> tuple[dict[str, Look | None], list[Finding]]:
+    """What each file was, None for one that was not there; and a finding for each copy that is damaged."""
+    kept: dict[str, Look | None] = {}
+    damaged: list[Finding] = []
+    for entry in entries:
+        try:
+            kept[entry.path] = store.content(entry)
+        except UnusableError as problem:
+            damaged += problem.findings
+    return kept, damaged
 
 
 def _wanted(store: Store, to: str, waiting: dict[str, Any] | None) -> tuple[int, list[Entry]]:
@@ -178,10 +198,10 @@ def _wanted(store: Store, to: str, waiting: dict[str, Any] | None) -> tuple[int,
     return number, list(found.values())
 
 
-def _put_back(store: Store, entry: Entry) -> bool:
+def _put_back(host: Host, file: str, wanted: Look | None) -> bool:
     """Make one file what it was, which is checked; returns whether it was something else."""
-    path = store.host.path(entry.path)
-    wanted, seen = store.content(entry), disk.look(path)
+    path = host.path(file)
+    seen = disk.look(path)
     disk.tidy(path)
     if wanted == seen:
         return False
