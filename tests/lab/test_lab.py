@@ -50,6 +50,14 @@ def test_the_hosts_are_like_sparks() -> None:
     assert set(links) == {"lo", "enP7s7", RAIL, "enP2p1s0f0np0"}
 
 
+def test_netplan_leaves_the_hardware_addresses_alone() -> None:
+    """It replaces those that the kernel drew, and this machine would not find the host any more."""
+    look = "cat /sys/class/net/e*/address"
+    before = on("spark-b", look)
+    assert before.split() == ["52:54:00:5a:02:02", "52:54:00:5a:00:02", "52:54:00:5a:01:02"]
+    assert on("spark-b", f"netplan apply 2>/dev/null; {look}") == before
+
+
 def test_nothing_leads_out() -> None:
     assert on("spark-a", "ip route show default; ip -6 route show default") == ""
 

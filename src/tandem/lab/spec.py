@@ -28,8 +28,20 @@ HCAS = {
     "enP2p1s0f1np1": "roceP2p1s0f1",
 }
 
+#: Every interface of a host: management first, then cage by cage.
+NETDEVS = (MANAGEMENT, *FABRIC)
+
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 _CABLE = re.compile(r"([01]):([01])")
+
+
+def hardware_address(netdev: str, host_number: int) -> str:
+    """An interface's hardware address on a host: locally administered, the same in every lab.
+
+    A given one stays. The kernel's random one is replaced by the first ``netplan apply``, and whoever knew it
+    does not reach the host until he forgets it.
+    """
+    return f"52:54:00:5a:{NETDEVS.index(netdev):02x}:{host_number + 1:02x}"
 
 
 class LabError(Exception):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tandem.lab import management
 from tandem.lab.shell import run, run_json, succeeds
-from tandem.lab.spec import MANAGEMENT, RAILS, Host, Lab
+from tandem.lab.spec import MANAGEMENT, RAILS, Host, Lab, hardware_address
 
 #: More than the rails' 9000, so that the cable is never the limit.
 CABLE_MTU = "9216"
@@ -42,16 +42,14 @@ def create(lab: Lab) -> None:
         run("ip", "-n", name, "link", "set", "lo", "up")
     management.create(lab)
     for host in lab.hosts:
-        kind = ("type", "veth", "peer", "name", MANAGEMENT, "netns", host.namespace)
-        run("ip", "link", "add", management.port(lab, host), *kind)
+        run("ip", "link", "add", management.port(lab, host), *_ending_in(MANAGEMENT, host))
         management.join(lab, host)
     for rail, netdev in enumerate(RAILS):
         cable = f"cable{rail}"
         run("ip", "-n", lab.cables, "link", "add", cable, *management.BRIDGE)
         for host in lab.hosts:
             port = _port(rail, host)
-            kind = ("type", "veth", "peer", "name", netdev, "netns", host.namespace)
-            run("ip", "link", "add", port, "netns", lab.cables, *kind)
+            run("ip", "link", "add", port, "netns", lab.cables, *_ending_in(netdev, host))
             run("ip", "-n", lab.cables, "link", "set", port, "mtu", CABLE_MTU)
             run("ip", "-n", lab.cables, "link", "set", port, "master", cable, "up")
         run("ip", "-n", lab.cables, "link", "set", cable, "mtu", CABLE_MTU, "up")
@@ -91,6 +89,12 @@ def processes(host: Host) -> list[int]:
     if not Path("/run/netns", host.namespace).exists():
         return []
     return [int(word) for word in run("ip", "netns", "pids", host.namespace).split()]
+
+
+def _ending_in(netdev: str, host: Host) -> tuple[str, ...]:
+    """How ``ip link add`` makes a link whose other end is an interface of a host."""
+    address = hardware_address(netdev, host.number)
+    return ("type", "veth", "peer", "name", netdev, "address", address, "netns", host.namespace)
 
 
 def _port(rail: int, host: Host) -> str:

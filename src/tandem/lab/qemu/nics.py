@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tandem.lab.spec import FABRIC, HOST_NAMES, MANAGEMENT, Host, Lab
+from tandem.lab.spec import FABRIC, HOST_NAMES, NETDEVS, Host, Lab, hardware_address
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,12 @@ class Nic:
     index: int
 
     def mac(self, host_number: int) -> str:
-        """Its hardware address on a host: locally administered, the same in every lab."""
-        return f"52:54:00:5a:{self.index:02x}:{host_number + 1:02x}"
+        """Its hardware address on a host."""
+        return hardware_address(self.netdev, host_number)
 
 
 #: Management first, then cage by cage: the order of their places on the bus.
-NICS = tuple(Nic(netdev, index) for index, netdev in enumerate((MANAGEMENT, *FABRIC)))
+NICS = tuple(Nic(netdev, index) for index, netdev in enumerate(NETDEVS))
 
 
 def link_file(nic: Nic) -> str:
