@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tandem_host import arguments
+from tandem_host.fabric.bench import PORTS, SECONDS
 
 _BASELINE = Path("/var/lib/tandem/state/fabric-baseline.json")
 _RESULT = Path("/run/tandem/fabric-bench.json")
-_PORTS = range(1024, 65500)  # the jobs of each rail have the ports after it
-_SECONDS = range(3, 61)
 
 
 def register(commands: Any) -> None:
@@ -75,7 +74,7 @@ def share(text: str) -> float:
 def port(text: str) -> int:
     """A port that leaves room after it, as the type of an argument; raises ValueError."""
     value = int(text)
-    if value not in _PORTS:
+    if value not in PORTS:
         raise ValueError
     return value
 
@@ -83,7 +82,7 @@ def port(text: str) -> int:
 def seconds(text: str) -> int:
     """How long one measurement may take, as the type of an argument; raises ValueError."""
     value = int(text)
-    if value not in _SECONDS:
+    if value not in SECONDS:
         raise ValueError
     return value
 

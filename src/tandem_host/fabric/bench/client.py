@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from tandem_host.cluster import Node
 from tandem_host.fabric.bench import facts, protocol
 from tandem_host.fabric.bench.facts import Facts
 from tandem_host.fabric.bench.figures import Step
-from tandem_host.fabric.bench.jobs import GRACE_SECONDS, Job, Outcome, Side
+from tandem_host.fabric.bench.jobs import GRACE_SECONDS, Job, Outcome, Side, printable
 from tandem_host.fabric.bench.look import Here
 from tandem_host.findings import LEVELS, Finding, UnusableError, error
 
 _ANSWER_SECONDS = 30.0
+_Start = Callable[[Job], str | None]
+_Collect = Callable[[float], list[Outcome]]
 
 
 class Session:
@@ -27,10 +30,13 @@ class Session:
         self._connection = _connect(peer, here, port, wait)
         self._line = protocol.Line(self._connection, protocol.ANSWER_BYTES)
         self._peer = peer
+        self._started: list[int] = []
         try:
-            answer = self._ask(op="hello", version=protocol.VERSION)
+            answer = self._ask(_ANSWER_SECONDS, op="hello", version=protocol.VERSION)
+            if answer.get("op") == "refused":
+                raise protocol.ProtocolError(protocol.reason(answer))  # noqa: TRY301 - answered like others
             protocol.hello(answer)
-            self.facts: Facts = facts.from_json(answer["facts"], len(here.rails))
+            self.facts: Facts = facts.from_json(answer["facts"], peer.name, len(here.rails))
             self.findings = [_finding(item) for item in answer["findings"]]
         except BaseException as problem:
             self._connection.close()
@@ -47,37 +53,48 @@ class Session:
 
     def run(self, step: Step, seconds: int) -> list[Outcome]:
         """The clients' outcomes of one step, one a rail; raises UnusableError when the peer is lost."""
-        here, there = _pair(self._side.start, self._start_there, step.client_here)
-        for serving, start in ((True, there), (False, here)):
-            for rail in step.rails:
-                problem = start(Job(step.test, serving, rail, seconds))
-                if problem:
-                    self._collect(0, seconds)
-                    return [Outcome(rail, 1, "", problem) for rail in step.rails]
-        mine, theirs = self._collect(seconds + GRACE_SECONDS, seconds)
-        return mine if step.client_here else theirs
+        sides: list[tuple[_Start, _Collect]] = [
+            (self._side.start, self._side.collect),
+            (self._start_there, self._collect_there),
+        ]
+        (start_client, collect_client), (start_server, collect_server) = (
+            sides if step.client_here else reversed(sides)
+        )
+        problems: dict[int, str] = {}
+        for serving, start in ((True, start_server), (False, start_client)):
+            for rail in step.rails if not problems else ():
+                if problem := start(Job(step.test, serving, rail, seconds)):
+                    problems[rail] = problem
+        outcomes = collect_client(0 if problems else seconds + GRACE_SECONDS)
+        # A server whose client has failed waits for another one.
+        failed = bool(problems) or any(item.status for item in outcomes)
+        collect_server(0 if failed else GRACE_SECONDS)
+        if problems:
+            return [Outcome(rail, 1, "", problem) for rail, problem in problems.items()]
+        return outcomes
 
     def _start_there(self, job: Job) -> str | None:
-        answer = self._asked(**protocol.start(job))
-        if answer.get("op") == "started":
-            return None
-        return f"{self._peer.name}: {protocol.reason(answer)}"
+        answer = self._asked(_ANSWER_SECONDS, **protocol.start(job))
+        if answer.get("op") != "started":
+            return f"{self._peer.name}: {protocol.reason(answer)}"
+        self._started.append(job.rail)
+        return None
 
-    def _collect(self, own_seconds: float, seconds: int) -> tuple[list[Outcome], list[Outcome]]:
-        mine = self._side.collect(own_seconds)
+    def _collect_there(self, seconds: float) -> list[Outcome]:
+        wanted, self._started = self._started, []
+        answer = self._asked(seconds + _ANSWER_SECONDS, op="collect", seconds=math.ceil(seconds))
         try:
-            answer = self._ask(patience=seconds + GRACE_SECONDS + 10, op="collect")
-            return mine, protocol.outcomes(answer)
+            return protocol.outcomes(answer, wanted)
         except protocol.ProtocolError as problem:
             raise self._unusable(problem) from problem
 
-    def _asked(self, **message: Any) -> dict[str, Any]:
+    def _asked(self, patience: float, **message: Any) -> dict[str, Any]:
         try:
-            return self._ask(**message)
+            return self._ask(patience, **message)
         except protocol.ProtocolError as problem:
             raise self._unusable(problem) from problem
 
-    def _ask(self, patience: float = _ANSWER_SECONDS, **message: Any) -> dict[str, Any]:
+    def _ask(self, patience: float, **message: Any) -> dict[str, Any]:
         self._line.send(**message)
         answer = self._line.receive(patience)
         if answer is None:
@@ -93,15 +110,8 @@ class Session:
         return UnusableError([error("fabric.bench.peer", text, fix)])
 
 
-def _pair(
-    here: Callable[[Job], str | None], there: Callable[[Job], str | None], client_here: bool
-) -> tuple[Callable[[Job], str | None], Callable[[Job], str | None]]:
-    """How to start a client's job and a server's job."""
-    return (here, there) if client_here else (there, here)
-
-
 def _finding(item: Any) -> Finding:
-    found = Finding(*(str(item[name]) for name in ("level", "code", "message", "fix")))
+    found = Finding(*(printable(str(item[name])) for name in ("level", "code", "message", "fix")))
     if found.level not in LEVELS:
         raise ValueError(f"a finding has the level {found.level[:20]!r}")
     return found

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tandem_host import files
 from tandem_host.cluster import Node
 from tandem_host.fabric import peers
 from tandem_host.fabric.bench import advice, baseline, kept, outputs, ratings, recorded, server, verdict
@@ -40,6 +41,8 @@ class Options:
 def bench(host: Host, config: Path, rank: int | None, options: Options) -> dict[str, Any]:
     """Measure the rails from this host to every peer, judge and compare; writes only what is asked for."""
     here = look(host, config, rank)
+    if options.result:  # what is broken off must not leave an older and better answer
+        files.remove(host.path(options.result))
     if has_errors(here.findings):
         return {"host": here.node.name, "rank": here.node.rank, "findings": as_json(here.findings)}
     others: list[Facts] = []
@@ -76,12 +79,11 @@ def _judged(  # noqa: PLR0917
     path = here.host.path(options.baseline)
     before, found = baseline.read(path)
     shares, slower = baseline.compare(measured, before, options.share, name == ratings.GOOD)
-    findings = [*findings, *slower]
-    saved = options.save_baseline and bool(measured) and not any(_failed(item) for item in findings)
+    saved = options.save_baseline and bool(measured) and not has_errors(findings)
     if saved:
         baseline.write(path, measured, now)
     else:
-        findings += found
+        findings = [*findings, *found, *slower]
     return {
         "host": here.node.name,
         "rank": here.node.rank,
@@ -99,10 +101,6 @@ def _judged(  # noqa: PLR0917
     }
 
 
-def _failed(item: Finding) -> bool:
-    return item.code == "fabric.bench.failed"
-
-
 def _awake(here: Here) -> list[Finding]:
     """Every rail answers a ping, which also fills the neighbour tables: RDMA gives up on an empty one."""
     ping = peers.pinger(here.host)
@@ -115,7 +113,7 @@ def _awake(here: Here) -> list[Finding]:
 def _one_peer(here: Here, peer: Node, options: Options) -> tuple[Facts, list[Figure], list[Finding]]:
     wanted = steps(here.cluster.fabric.rdma, len(here.rails), options.tcp)
     if not here.host.live:
-        recording = recorded.Recording(here.host, len(here.rails))
+        recording = recorded.Recording(here.host, peer.name, len(here.rails))
         figures, findings = _measure(here, peer, wanted, recording.run)
         return recording.facts, figures, findings
     with Session(here, peer, options.port, _CONNECT_SECONDS) as session:
@@ -147,24 +145,17 @@ def _measure(here: Here, peer: Node, wanted: Sequence[Step], run: Any) -> tuple[
                 problems.append(_failure(here, step, outcome.rail, (source, target), str(problem)))
         findings += problems
         if len(values) == len(step.rails):
-            each = tuple(round(value, 4) for value in values)
-            figures.append(
-                Figure(
-                    step.test,
-                    step.rails,
-                    source,
-                    target,
-                    round(sum(values), 4),
-                    each[: len(each) > 1 and None],
-                )
-            )
+            total, each = round(sum(values), 4), tuple(round(value, 4) for value in values)
+            parts = each if len(each) > 1 else ()
+            figures.append(Figure(step.test, step.rails, source, target, total, parts))
     return figures, findings
 
 
 def _value(step: Step, outcome: Outcome) -> float:
     """The figure of one client; raises ValueError with the reason where there is none."""
     if outcome.status != 0:
-        raise ValueError(outcome.error or f"exit status {outcome.status}")
+        said = outputs.complaint(step.test, outcome.output) or outcome.error
+        raise ValueError(said or f"exit status {outcome.status}")
     return outputs.value(step.test, outcome.output)
 
 

@@ -70,17 +70,19 @@ def _rail(host: Host, rail: RailState) -> RailFacts:
     )
 
 
-def from_json(document: Any, rails: int) -> Facts:
-    """The facts in an object of ``as_json`` from elsewhere; raises ValueError unless all is as it must be."""
+def from_json(document: Any, name: str, rails: int) -> Facts:
+    """The facts that the host ``name`` gives of itself; raises ValueError unless all is as it must be."""
     try:
         found = [_rail_from_json(item) for item in document["rails"]]
-        host, boot_id, tools = document["host"], document["boot_id"], document["tools"]
+        host, boot_id, tools = _word(document["host"]), _word(document["boot_id"]), document["tools"]
         named = frozenset(tool for tool in TOOLS.values() if tool in tools)
     except (LookupError, TypeError) as problem:
         raise ValueError(f"what it says of itself is incomplete ({problem})") from problem
+    if host != name:
+        raise ValueError(f"it calls itself {host}, the cluster calls it {name}")
     if len(found) != rails:
         raise ValueError(f"it has {len(found)} rails, wanted {rails}")
-    return Facts(_word(host), _word(boot_id), named, tuple(found))
+    return Facts(host, boot_id, named, tuple(found))
 
 
 def _rail_from_json(document: Any) -> RailFacts:

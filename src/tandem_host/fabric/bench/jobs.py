@@ -19,12 +19,19 @@ from tandem_host.host import Host
 
 #: Bytes of a message: where published figures of healthy rails were measured, and little memory.
 MESSAGE = 65536
-SECONDS = range(3, 61)
 #: A program may take this much longer than it measures, for its start and its end.
 GRACE_SECONDS = 20.0
 _LISTEN_SECONDS = 15.0
 _OUTPUT_BYTES = 256 * 1024
-_ERROR_LINES = 3
+_ERROR_LINES, _ERROR_CHARACTERS = 3, 500
+#: The kernel ends a program with the process that started it, even if that one is killed: a perftest or
+#: iperf3 that waits for a client would wait for ever, with its port.
+_TIED = ("setpriv", "--pdeathsig", "KILL", "--")
+
+
+def printable(text: str) -> str:
+    """What a program or another host said, as printable text of bounded length."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_ERROR_CHARACTERS]).strip()
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,11 @@ class Outcome:
 
 
 def argv(job: Job, kind: str, rail: RailState, peer: Address, port: int) -> list[str]:
-    """The command line of a job: this side's own ``rail``, the peer's address on it, and the job's port."""
+    """The command line of a job: this side's own ``rail``, the peer's address on it, and the job's port.
+
+    A serving perftest takes the greeting of its client on every address of the host: the option that would
+    bind it is ``--source_ip`` in one version and ``--bind_source_ip`` in the next.
+    """
     if job.test == TCP:
         return _iperf(job, rail, peer, port)
     assert rail.rdma is not None  # a rail without verbs has no such job  # noqa: S101
@@ -92,7 +103,7 @@ class Side:
         try:
             running = _Running(job, command)
         except OSError as problem:
-            return f"{command[0]} cannot be started: {problem.strerror}"
+            return f"{problem.filename or command[0]} cannot be started: {problem.strerror}"
         self._running.append(running)
         if not job.serving:
             return None
@@ -101,13 +112,21 @@ class Side:
             if running.ended:
                 self._running.remove(running)
                 return f"{command[0]} ended before it listened: {running.outcome(0).error}"
-            if any(
-                item.state == processes.LISTEN and item.local_port == port
-                for item in processes.sockets(self._host)
-            ):
+            if self._listens(running.pid, port):
                 return None
             time.sleep(0.05)
+        self._running.remove(running)
+        running.outcome(0)
         return f"{command[0]} does not listen on port {port} after {_LISTEN_SECONDS:.0f} s"
+
+    def _listens(self, pid: int, port: int) -> bool:
+        """Whether this program listens there itself: somebody else's port must not pass for its own."""
+        waiting = {
+            item.inode
+            for item in processes.sockets(self._host)
+            if item.state == processes.LISTEN and item.local_port == port
+        }
+        return bool(waiting) and bool(waiting & processes.inodes(self._host, pid))
 
     def busy(self, rail: int) -> bool:
         """Whether a job on this rail was started and not collected."""
@@ -133,7 +152,7 @@ class _Running:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._process = subprocess.Popen(
-                command,
+                [*_TIED, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._errors,
@@ -147,6 +166,10 @@ class _Running:
     @property
     def rail(self) -> int:
         return self._job.rail
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def ended(self) -> bool:
@@ -167,7 +190,7 @@ class _Running:
         status = self._process.returncode
         words = [line.strip() for line in f"{output}\n{errors}".splitlines() if line.strip(" -*\t")]
         error = "it took too long and was killed" if late else "; ".join(words[-_ERROR_LINES:])
-        return Outcome(self._job.rail, status, output, "" if status == 0 else error[:500])
+        return Outcome(self._job.rail, status, output, "" if status == 0 else printable(error))
 
     @staticmethod
     def _text(stream: Any) -> str:

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from tandem_host.fabric.bench.figures import LATENCY, TCP
+from tandem_host.fabric.bench.jobs import printable
 
 _CELLS = re.compile(r"\s{2,}|\t+")
 
@@ -53,8 +54,17 @@ def _table(text: str, column: str | None) -> float:
     return float(row[position])
 
 
-def _iperf(text: str) -> float:
-    """Gb/s that arrived, from the JSON of ``iperf3 -J``."""
+def complaint(test: str, text: str) -> str:
+    """What a program that failed says in its output, where that has a form; else nothing."""
+    if test != TCP:
+        return ""
+    try:
+        return printable(str(_document(text).get("error", "")))
+    except ValueError:
+        return ""
+
+
+def _document(text: str) -> dict[str, Any]:
     try:
         # Not strictly: with several streams iperf3 gives the key sock_bufsize once for each.
         document: Any = json.loads(text)
@@ -62,8 +72,14 @@ def _iperf(text: str) -> float:
         raise ValueError(f"iperf3 printed no JSON: {problem}") from None
     if not isinstance(document, dict):
         raise ValueError("iperf3 printed no JSON object")  # noqa: TRY004 - one kind of damage for callers
+    return document
+
+
+def _iperf(text: str) -> float:
+    """Gb/s that arrived, from the JSON of ``iperf3 -J``."""
+    document = _document(text)
     if document.get("error"):
-        raise ValueError(str(document["error"])[:200])
+        raise ValueError(printable(str(document["error"])))
     try:
         return float(document["end"]["sum_received"]["bits_per_second"]) / 1e9
     except (LookupError, TypeError, ValueError):

@@ -2,7 +2,7 @@
 
     > {"op": "hello", "version": 1}      < {"op": "hello", "version": 1, "facts": {…}, "findings": […]}
     > {"op": "start", "test": "write", "serving": true, "rail": 0, "seconds": 3}   < {"op": "started"}
-    > {"op": "collect"}                  < {"op": "done", "outcomes": […]}
+    > {"op": "collect", "seconds": 23}   < {"op": "done", "outcomes": […]}   (what runs longer is killed)
 
 Instead of an answer there may be ``{"op": "refused", "reason": "…"}``.
 """
@@ -12,16 +12,17 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from tandem_host.fabric.bench import SECONDS
 from tandem_host.fabric.bench.figures import TESTS
-from tandem_host.fabric.bench.jobs import SECONDS, Job, Outcome
+from tandem_host.fabric.bench.jobs import Job, Outcome, printable
 from tandem_host.strict import parse
 
 VERSION = 1
 REQUEST_BYTES = 1024
 ANSWER_BYTES = 4 * 1024 * 1024
-_REASON = 500
 
 
 class ProtocolError(Exception):
@@ -115,12 +116,23 @@ def start(wanted: Job) -> dict[str, Any]:
     }
 
 
-def outcomes(message: dict[str, Any]) -> list[Outcome]:
-    """What a ``done`` holds; raises ProtocolError for anything else."""
+def patience(message: dict[str, Any], longest: float) -> float:
+    """How many seconds a ``collect`` gives the jobs, ``longest`` at most; raises ProtocolError."""
+    seconds = message.get("seconds")
+    if set(message) != {"op", "seconds"} or type(seconds) is not int or seconds < 0:
+        raise ProtocolError("a collect has whole seconds, and nothing else")
+    return min(float(min(seconds, 3600)), longest)
+
+
+def outcomes(message: dict[str, Any], rails: Sequence[int]) -> list[Outcome]:
+    """What a ``done`` holds, one for each of ``rails``; raises ProtocolError for anything else."""
     try:
-        return [_outcome(item) for item in message["outcomes"]]
+        found = [_outcome(item) for item in message["outcomes"]]
     except (LookupError, TypeError) as problem:
         raise ProtocolError(f"the results of the other side are incomplete ({problem})") from problem
+    if sorted(item.rail for item in found) != sorted(rails):
+        raise ProtocolError("the results of the other side are not those of the rails that were asked for")
+    return found
 
 
 def _outcome(item: dict[str, Any]) -> Outcome:
@@ -129,10 +141,9 @@ def _outcome(item: dict[str, Any]) -> Outcome:
         raise TypeError("rail and status must be numbers")
     if not isinstance(output, str) or not isinstance(error, str):
         raise TypeError("output and error must be texts")
-    return Outcome(rail, status, output, error)
+    return Outcome(rail, status, output, printable(error))
 
 
 def reason(message: dict[str, Any]) -> str:
     """Why the other side refused, as printable text of bounded length."""
-    text = str(message.get("reason", "it gave no reason"))[:_REASON]
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return printable(str(message.get("reason", "it gave no reason")))

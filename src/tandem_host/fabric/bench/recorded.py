@@ -20,11 +20,11 @@ FOLDER = "/tandem-fixture/bench"
 class Recording:
     """Answers as a session with the peer would."""
 
-    def __init__(self, host: Host, rails: int) -> None:
+    def __init__(self, host: Host, peer: str, rails: int) -> None:
         self._host = host
         file = host.path(f"{FOLDER}/peer.json")
         try:
-            self.facts = facts.from_json(parse(host.read(f"{FOLDER}/peer.json") or ""), rails)
+            self.facts = facts.from_json(parse(host.read(f"{FOLDER}/peer.json") or ""), peer, rails)
         except ValueError as problem:
             text = f"{file} cannot be understood: {problem}."
             fix = "It must be an entry of `facts` in the document of `tandem-host fabric bench`."

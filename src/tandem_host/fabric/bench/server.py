@@ -11,9 +11,9 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 from tandem_host.addresses import Address
-from tandem_host.fabric.bench import protocol
+from tandem_host.fabric.bench import SECONDS, protocol
 from tandem_host.fabric.bench.figures import LATENCY, READ, TCP, WRITE
-from tandem_host.fabric.bench.jobs import GRACE_SECONDS, SECONDS, Job, Side
+from tandem_host.fabric.bench.jobs import GRACE_SECONDS, Job, Side
 from tandem_host.fabric.bench.look import Here
 from tandem_host.findings import UnusableError, as_json, error
 
@@ -43,9 +43,12 @@ def _stoppable() -> Iterator[None]:
     """End on SIGTERM and SIGHUP as if time were over, so that no measuring program stays behind."""
 
     def stop(*_: object) -> None:
+        for number in numbers:  # a second one must not break off the cleaning up
+            signal.signal(number, signal.SIG_IGN)
         raise _Stopped
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     except _Stopped:
@@ -80,6 +83,7 @@ def _listen(here: Here, address: Address, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((str(address), port))
         listener.listen(1)
+        listener.setblocking(False)  # a client that is gone again must not hold up the others
     except OSError as problem:
         listener.close()
         text = f"{here.node.name}: cannot listen on {address} port {port}: {problem.strerror}."
@@ -94,7 +98,7 @@ def _connections(listeners: Sequence[socket.socket], deadline: float) -> Iterato
             selector.register(listener, selectors.EVENT_READ)
         while (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
-                with suppress(OSError):  # the client may be gone again
+                with suppress(OSError):
                     yield key.fileobj.accept()  # type: ignore[union-attr]
 
 
@@ -132,9 +136,9 @@ class _Conversation:
         return self._line.receive(min(_IDLE_SECONDS, max(0.0, self._deadline - time.monotonic())))
 
     def _answer(self, message: dict[str, Any]) -> None:
-        if message == {"op": "collect"}:
+        if message.get("op") == "collect":
             left = min(self._seconds + GRACE_SECONDS, max(0.0, self._deadline - time.monotonic()))
-            outcomes = self._side.collect(left)
+            outcomes = self._side.collect(protocol.patience(message, left))
             self._line.send(op="done", outcomes=[item.as_json() for item in outcomes])
             return
         if message.get("op") != "start":

@@ -54,7 +54,7 @@ def judge(wanted: Wanted, figures: Sequence[Figure], both: Sequence[Facts]) -> t
 
 def _slow(classes: dict[Figure, str], wanted: Wanted, both: Sequence[Facts]) -> list[Finding]:
     slow = [item for item, name in classes.items() if name != ratings.GOOD]
-    one_sided = _one_sided(classes, slow)
+    one_sided = _one_sided(classes, slow) if wanted.kind == "roce" else None
     if one_sided:
         return [_asymmetric(one_sided, slow, classes, both)]
     expected = wanted.gbps or next(start for start, name in ratings.RAIL_GBPS if name == ratings.GOOD)
