@@ -13,8 +13,9 @@ from tandem_host.cluster import Node
 from tandem_host.fabric.bench import facts, protocol
 from tandem_host.fabric.bench.facts import Facts
 from tandem_host.fabric.bench.figures import Step
-from tandem_host.fabric.bench.jobs import GRACE_SECONDS, Job, Outcome, Side, printable
+from tandem_host.fabric.bench.jobs import GRACE_SECONDS, Job, Outcome, Side
 from tandem_host.fabric.bench.look import Here
+from tandem_host.fabric.bench.outputs import printable
 from tandem_host.findings import LEVELS, Finding, UnusableError, error
 
 _ANSWER_SECONDS = 30.0
@@ -104,7 +105,8 @@ class Session:
     def _unusable(self, problem: Exception) -> UnusableError:
         text = f"{self._peer.name}: its side of the measurement cannot be used: {problem}."
         fix = (
-            "Both hosts need the same tandem-host and cluster.json: ansible-playbook site.yml --tags host; "
+            "It serves one client at a time, with the same tandem-host and cluster.json (ansible-playbook site.yml "
+            "--tags host); what it said: "
             f"journalctl -u tandem-bench on {self._peer.name}."
         )
         return UnusableError([error("fabric.bench.peer", text, fix)])

@@ -154,8 +154,7 @@ def _measure(here: Here, peer: Node, wanted: Sequence[Step], run: Any) -> tuple[
 def _value(step: Step, outcome: Outcome) -> float:
     """The figure of one client; raises ValueError with the reason where there is none."""
     if outcome.status != 0:
-        said = outputs.complaint(step.test, outcome.output) or outcome.error
-        raise ValueError(said or f"exit status {outcome.status}")
+        raise ValueError(outcome.error or f"exit status {outcome.status}")
     return outputs.value(step.test, outcome.output)
 
 

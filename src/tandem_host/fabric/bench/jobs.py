@@ -13,6 +13,7 @@ from typing import Any
 
 from tandem_host import processes
 from tandem_host.addresses import Address
+from tandem_host.fabric.bench import outputs
 from tandem_host.fabric.bench.figures import LATENCY, READ, TCP, TOOLS
 from tandem_host.fabric.rails import RailState
 from tandem_host.host import Host
@@ -23,15 +24,10 @@ MESSAGE = 65536
 GRACE_SECONDS = 20.0
 _LISTEN_SECONDS = 15.0
 _OUTPUT_BYTES = 256 * 1024
-_ERROR_LINES, _ERROR_CHARACTERS = 3, 500
+_ERROR_LINES = 3
 #: The kernel ends a program with the process that started it, even if that one is killed: a perftest or
 #: iperf3 that waits for a client would wait for ever, with its port.
 _TIED = ("setpriv", "--pdeathsig", "KILL", "--")
-
-
-def printable(text: str) -> str:
-    """What a program or another host said, as printable text of bounded length."""
-    return "".join(letter if letter.isprintable() else " " for letter in text[:_ERROR_CHARACTERS]).strip()
 
 
 @dataclass(frozen=True)
@@ -189,8 +185,9 @@ class _Running:
         output, errors = self._text(self._output), self._text(self._errors)
         status = self._process.returncode
         words = [line.strip() for line in f"{output}\n{errors}".splitlines() if line.strip(" -*\t")]
-        error = "it took too long and was killed" if late else "; ".join(words[-_ERROR_LINES:])
-        return Outcome(self._job.rail, status, output, "" if status == 0 else printable(error))
+        said = outputs.complaint(self._job.test, output) or "; ".join(words[-_ERROR_LINES:])
+        error = "it took too long and was killed" if late else said
+        return Outcome(self._job.rail, status, output, "" if status == 0 else outputs.printable(error))
 
     @staticmethod
     def _text(stream: Any) -> str:

@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from tandem_host.fabric.bench.figures import LATENCY, TCP
-from tandem_host.fabric.bench.jobs import printable
 
+_ERROR_CHARACTERS = 500
 _CELLS = re.compile(r"\s{2,}|\t+")
 
 
@@ -52,6 +52,11 @@ def _table(text: str, column: str | None) -> float:
     if len(row) <= position:
         raise ValueError("the last row of the table is cut off")
     return float(row[position])
+
+
+def printable(text: str) -> str:
+    """What a program or another host said, as printable text of bounded length."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:_ERROR_CHARACTERS]).strip()
 
 
 def complaint(test: str, text: str) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 
 from tandem_host.fabric.bench import SECONDS
 from tandem_host.fabric.bench.figures import TESTS
-from tandem_host.fabric.bench.jobs import Job, Outcome, printable
+from tandem_host.fabric.bench.jobs import Job, Outcome
+from tandem_host.fabric.bench.outputs import printable
 from tandem_host.strict import parse
 
 VERSION = 1
