@@ -105,9 +105,8 @@ class Session:
     def _unusable(self, problem: Exception) -> UnusableError:
         text = f"{self._peer.name}: its side of the measurement cannot be used: {problem}."
         fix = (
-            "It serves one client at a time, with the same tandem-host and cluster.json (ansible-playbook site.yml "
-            "--tags host); what it said: "
-            f"journalctl -u tandem-bench on {self._peer.name}."
+            "It serves one client at a time, and needs the same tandem-host and cluster.json "
+            f"(ansible-playbook site.yml --tags host). On {self._peer.name}: journalctl -u tandem-bench"
         )
         return UnusableError([error("fabric.bench.peer", text, fix)])
 
