@@ -183,10 +183,13 @@ class _Running:
                 self._process.kill()
             self._process.wait()
         output, errors = self._text(self._output), self._text(self._errors)
-        status = self._process.returncode
+        complaint = outputs.complaint(self._job.test, output)
+        # iperf3 that reports in JSON ends with 0 even where it could not connect.
+        status = self._process.returncode or int(bool(complaint))
         words = [line.strip() for line in f"{output}\n{errors}".splitlines() if line.strip(" -*\t")]
-        said = outputs.complaint(self._job.test, output) or "; ".join(words[-_ERROR_LINES:])
-        error = "it took too long and was killed" if late else said
+        error = complaint or "; ".join(words[-_ERROR_LINES:])
+        if late:
+            error = "it took too long and was killed"
         return Outcome(self._job.rail, status, output, "" if status == 0 else outputs.printable(error))
 
     @staticmethod
