@@ -92,7 +92,7 @@ def together(there: Here, port: int, measure: Callable[[], None]) -> dict[str, A
 
     thread = threading.Thread(target=run)
     thread.start()
-    document = server.serve(there, port, 20)
+    document = server.serve(there, port, 60)
     thread.join()
     if problems:
         raise problems[0]
@@ -419,6 +419,13 @@ def test_what_takes_too_long_is_killed() -> None:
     assert runner.start(Job(WRITE, False, 0, 3)) is None
     (outcome,) = runner.collect(0.2)
     assert (outcome.status, outcome.error) == (-signal.SIGKILL, "it took too long and was killed")
+
+
+def test_the_port_of_another_program_does_not_pass_for_its_own(port: int) -> None:
+    here = side(0, serving="import sys, time; time.sleep(0.3); print('in use'); sys.exit(1)")
+    runner = Side(here.host, lambda job: here.command(job, 1, port))
+    with closing(socket.create_server(("127.9.0.1", port + 1))):
+        assert "ended before it listened: in use" in str(runner.start(Job(WRITE, True, 0, 3)))
 
 
 def test_a_program_ends_with_the_one_that_started_it(tmp_path: Path, port: int) -> None:
