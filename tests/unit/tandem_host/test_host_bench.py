@@ -96,6 +96,7 @@ def test_a_healthy_pair(run: Run, recorded: Recorded, config: Config) -> None:
     assert (status, document["class"], codes(document, "info")) == (0, "good", ["fabric.baseline.missing"])
     found = figures(document)
     assert len(found) == 14
+    assert {item["class"] for item in document["figures"]} == {"good"}
     assert found["write", "0", "spark-a"] == 111.7
     assert found["read", "1", "spark-b"] == 108.9
     assert found["write", "0+1", "spark-b"] == 192.0
@@ -146,12 +147,14 @@ def test_both_rails_carry_what_one_does(run: Run, recorded: Recorded, config: Co
     status, document = bench(run, recorded.tree, config())
     assert (status, document["class"], codes(document)) == (1, "one_rail", ["fabric.bench.one_rail"])
     assert "110.00" in message(document, "fabric.bench.one_rail")
+    assert {item["class"] for item in document["figures"] if len(item["rails"]) > 1} == {"one_rail"}
 
 
 def test_a_slow_message_is_a_warning(run: Run, recorded: Recorded, config: Config) -> None:
     recorded.tree.write(f"{BENCH}/latency-out-0-0.txt", latency(7.2))
     status, document = bench(run, recorded.tree, config())
     assert (status, codes(document, "warning")) == (0, ["fabric.bench.latency"])
+    assert [item["class"] for item in document["figures"] if item["test"] == "latency"] == ["low", "good"]
     assert "7.20 us to spark-b" in message(document, "fabric.bench.latency")
 
 
@@ -186,6 +189,7 @@ def test_tcp_beside_verbs_is_shown_and_not_judged(run: Run, recorded: Recorded, 
     status, document = bench(run, recorded.tree, config(), "--tcp")
     assert (status, document["class"]) == (0, "good")
     assert figures(document)["tcp", "0+1", "spark-a"] == 40
+    assert {item["class"] for item in document["figures"] if item["test"] == "tcp"} == {"unrated"}
 
 
 def test_nothing_is_measured_over_rails_that_are_not_right(

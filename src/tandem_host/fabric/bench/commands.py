@@ -75,6 +75,7 @@ def _judged(  # noqa: PLR0917
     findings: list[Finding],
     options: Options,
 ) -> dict[str, Any]:
+    each = verdict.classes(_wanted(here, options), measured)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     path = here.host.path(options.baseline)
     before, found = baseline.read(path)
@@ -92,7 +93,8 @@ def _judged(  # noqa: PLR0917
         "class": name,
         "expected_gbps": options.gbps,
         "figures": [
-            item.as_json() | {"of_baseline": round(shares[item], 3) if item in shares else None}
+            item.as_json()
+            | {"class": each[item], "of_baseline": round(shares[item], 3) if item in shares else None}
             for item in measured
         ],
         "facts": [item.as_json() for item in (here.facts, *others)],

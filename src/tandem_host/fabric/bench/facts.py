@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tandem_host.fabric import devices
 from tandem_host.fabric.bench.figures import TOOLS
 from tandem_host.fabric.rails import RailState
 from tandem_host.host import Host
@@ -58,15 +59,14 @@ def gather(host: Host, name: str, rails: Sequence[RailState]) -> Facts:
 
 
 def _rail(host: Host, rail: RailState) -> RailFacts:
-    base = f"/sys/class/net/{rail.netdev}"
-    speed, width = host.read_int(f"{base}/speed"), host.read_int(f"{base}/device/current_link_width")
+    netdev = devices.read_one(host, rail.netdev or "?")
     return RailFacts(
-        netdev=rail.netdev or "?",
+        netdev=netdev.name,
         hca=rail.rdma.hca if rail.rdma else None,
         mtu=rail.mtu,
-        speed=speed if speed and speed > 0 else None,  # -1: the driver does not know
-        pcie=width or None,
-        iommu=host.read(f"{base}/device/iommu_group/type"),
+        speed=netdev.speed,
+        pcie=netdev.link.width if netdev.link else None,
+        iommu=netdev.iommu,
     )
 
 

@@ -25,6 +25,32 @@ class Wanted:
         return self.kind == "roce" or self.gbps is not None
 
 
+def classes(wanted: Wanted, figures: Sequence[Figure]) -> dict[Figure, str]:
+    """The class of every figure by itself."""
+    return {item: _class(wanted, item, figures) for item in figures}
+
+
+def _class(wanted: Wanted, figure: Figure, figures: Sequence[Figure]) -> str:
+    rdma = wanted.kind == "roce"
+    if figure.test == LATENCY:
+        if not rdma:
+            return ratings.UNRATED
+        return ratings.GOOD if figure.value <= ratings.LATENCY_US else ratings.LOW
+    # TCP over verbs hardware measures the processor, so it is shown and not judged there.
+    if not wanted.judged or (figure.test == TCP) != (wanted.kind == "ethernet"):
+        return ratings.UNRATED
+    if len(figure.rails) == 1:
+        return ratings.rail(figure.value, wanted.gbps, rdma)
+    rivals = [
+        item.value
+        for item in figures
+        if len(item.rails) == 1 and (item.test, item.source) == (figure.test, figure.source)
+    ]
+    if wanted.gbps is not None or not rivals:
+        return ratings.UNRATED
+    return ratings.together(figure.value, max(rivals))
+
+
 def judge(wanted: Wanted, figures: Sequence[Figure], both: Sequence[Facts]) -> tuple[str, list[Finding]]:
     """The class of the pair and the findings; ``both`` are the facts of this host and of the peer."""
     place = both[0].host
@@ -33,18 +59,18 @@ def judge(wanted: Wanted, figures: Sequence[Figure], both: Sequence[Facts]) -> t
         return ratings.UNRATED, [
             info("fabric.bench.unrated", text, "Give --expect-gbps to have them judged.")
         ]
-    # TCP over verbs hardware measures the processor, so it is shown and not judged there.
-    rated = [
-        item for item in figures if item.test != LATENCY and (item.test == TCP) == (wanted.kind == "ethernet")
-    ]
-    alone = [item for item in rated if len(item.rails) == 1]
-    classes = {item: ratings.rail(item.value, wanted.gbps, wanted.kind == "roce") for item in alone}
-    findings = _slow(classes, wanted, both)
-    names = list(classes.values())
+    each = {
+        item: name
+        for item, name in classes(wanted, figures).items()
+        if name != ratings.UNRATED and item.test != LATENCY
+    }
+    alone = {item: name for item, name in each.items() if len(item.rails) == 1}
+    findings = _slow(alone, wanted, both)
+    names = list(alone.values())
     if 0 < len({item.rails for item in alone}) < wanted.rails:
         names.append(ratings.ONE_RAIL)  # the others failed, and there is a finding for each
     if wanted.gbps is None:
-        name, found = _together(wanted, rated, classes, both)
+        name, found = _together(wanted, each, both)
         names += name
         findings += found
     if wanted.kind == "roce":
@@ -99,27 +125,20 @@ def _asymmetric(
 
 
 def _together(
-    wanted: Wanted, rated: Sequence[Figure], classes: dict[Figure, str], both: Sequence[Facts]
+    wanted: Wanted, each: dict[Figure, str], both: Sequence[Facts]
 ) -> tuple[list[str], list[Finding]]:
     place = both[0].host
     if wanted.rails == 1:
         text = f"{place}: the inventory has one rail: half of what a cable of two carries."
         fix = "Add the second function of the cage to tandem_rails, in a subnet of its own."
         return [ratings.ONE_RAIL], [warning("fabric.bench.single", text, fix)]
-    if any(name != ratings.GOOD for name in classes.values()):
-        return [], []  # the rails themselves are the news
-    slow: dict[str, list[Figure]] = {}
-    for figure in rated:
-        rivals = [item.value for item in classes if (item.test, item.source) == (figure.test, figure.source)]
-        if len(figure.rails) > 1 and rivals:
-            slow.setdefault(ratings.together(figure.value, max(rivals)), []).append(figure)
-    slow.pop(ratings.GOOD, None)
-    if not slow:
-        return [], []
-    name = ratings.worst(slow)
+    slow = {item: name for item, name in each.items() if name != ratings.GOOD}
+    if not slow or any(len(item.rails) == 1 for item in slow):
+        return [], []  # a rail that is slow alone is the news
+    name = ratings.worst(slow.values())
     rails = range(wanted.rails)
     text = (
-        f"{place}: all rails together {_listed([item for items in slow.values() for item in items])} Gb/s, "
+        f"{place}: all rails together {_listed(slow)} Gb/s, "
         f"wanted {ratings.PAIR_GBPS:g}, though each is good alone"
     )
     return [name], [advice.finding(name, text, advice.hints(both, rails))]
