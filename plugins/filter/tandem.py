@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from tandem.checks.answers import findings_text
 from tandem.checks import bench
+from tandem.checks.answers import findings_text
 from tandem.checks.fabric import compare
 from tandem.checks.findings import Finding, render
 from tandem.checks.preflight import platform_for

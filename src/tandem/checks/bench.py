@@ -28,9 +28,10 @@ def plan(*, gate: bool, asked: bool, check_mode: bool, serving: Sequence[str], r
         return Plan(run=False, text="")
     why = "it was asked for" if asked else reason
     if serving:
+        hosts = " and ".join(serving)
         text = (
-            f"the rails are not measured ({why}): a rank runs on {' and '.join(serving)}, which must not be "
-            "disturbed. To measure: ansible-playbook playbooks/stop.yml, then playbooks/fabric_bench.yml."
+            f"the rails are not measured, although {why}: a rank runs on {hosts}, and that comes "
+            "first. To measure: ansible-playbook playbooks/stop.yml, then playbooks/fabric_bench.yml."
         )
         return Plan(run=False, text=text)
     if check_mode:
