@@ -9,12 +9,15 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from tandem.checks import bench
 from tandem.checks.answers import findings_text
 from tandem.checks.fabric import compare
 from tandem.checks.findings import Finding, render
 from tandem.checks.preflight import platform_for
 from tandem.checks.verdict import judge
 from tandem.release.digest import release_digest
+
+_RANK_RUNS = frozenset({"active", "activating", "deactivating", "reloading"})
 
 
 def tandem_nodes(names: list[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -117,6 +120,37 @@ def tandem_fabric_reverts(names: Iterable[str], hostvars: Mapping[str, Any]) -> 
     return f" The hosts go back to their former configuration by themselves: {listing}."
 
 
+def tandem_bench_plan(  # noqa: PLR0917 - a filter has no keywords in a template
+    names: Iterable[str],
+    hostvars: Mapping[str, Any],
+    head: str,
+    gate: bool,
+    asked: bool,
+    check_mode: bool,
+) -> bench.Plan:
+    """Whether this run measures the rails, and why or why not: ``{"run", "text"}``.
+
+    Reads what ``measure.yml`` registered: the state of each host's rank, and what the head's
+    ``fabric measured`` said.
+    """
+    hosts = {str(name): hostvars[name] for name in names}
+    serving = [
+        name
+        for name, known in hosts.items()
+        if known.get("__rdma_fabric_rank_state", {}).get("stdout") in _RANK_RUNS
+    ]
+    answer = _document(hosts[head].get("__rdma_fabric_measured", {}).get("stdout", ""))
+    reason = "" if answer.get("measured") else str(answer.get("reason") or "nothing was measured yet")
+    if any(known.get("__rdma_fabric_change", {}).get("changed") for known in hosts.values()):
+        reason = "they were changed"
+    return bench.plan(gate=gate, asked=asked, check_mode=check_mode, serving=serving, reason=reason)
+
+
+def tandem_bench_table(answer: str) -> list[str]:
+    """What ``tandem-host fabric bench`` measured, as lines for people."""
+    return bench.table(_document(answer))
+
+
 def tandem_verdict(names: list[str], hostvars: Mapping[str, Any], answer: str) -> dict[str, Any]:
     """Whether the pair is proved: ``{"findings", "text", "summary"}``.
 
@@ -159,6 +193,8 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
+            "tandem_bench_plan": tandem_bench_plan,
+            "tandem_bench_table": tandem_bench_table,
             "tandem_fabric_differences": tandem_fabric_differences,
             "tandem_fabric_reverts": tandem_fabric_reverts,
             "tandem_failure_text": tandem_failure_text,

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pair import Pair
 
+from tandem.host_tool import build
+
 NAME, NETWORK = "labtest", "10.231.9"
 RAIL = "enp1s0f0np0"
 PAIR = Pair(NAME, NETWORK)
+CLUSTER: dict[str, Any] = {
+    "schema": 1,
+    "nodes": [
+        {
+            "rank": 0,
+            "name": "spark-a",
+            "rails": [{"address": "192.168.70.1/24", "netdev": None, "hca": None}],
+        },
+        {
+            "rank": 1,
+            "name": "spark-b",
+            "rails": [{"address": "192.168.70.2/24", "netdev": None, "hca": None}],
+        },
+    ],
+    "fabric": {"kind": "ethernet", "mtu": 9000, "gid_policy": "auto"},
+    "rendezvous": {"port": 29521},
+    "api": {"port": 8888},
+}
 tandem, on, traces = PAIR.tandem, PAIR.on, PAIR.traces
 
 
@@ -102,6 +124,27 @@ def test_a_pulled_cable_takes_the_carrier_and_keeps_the_configuration() -> None:
     assert PAIR.status()["cables"] == {RAIL: "pulled", "enP2p1s0f0np0": "plugged"}
     tandem("plug", RAIL)
     assert on("spark-a", "sleep 1; " + ping) == "through"
+
+
+def test_a_rail_is_measured_in_both_directions(tmp_path: Path) -> None:
+    """tandem-host on both hosts, with iperf3: one measures, the other serves and leaves nothing running."""
+    tool, cluster = tmp_path / "tandem-host", tmp_path / "cluster.json"
+    tool.write_bytes(build())
+    cluster.write_text(json.dumps(CLUSTER), encoding="utf-8")
+    for node in CLUSTER["nodes"]:
+        host, address = node["name"], node["rails"][0]["address"]
+        tandem("put", host, str(tool), "/opt/measure/tandem-host")
+        tandem("put", host, str(cluster), "/opt/measure/cluster.json")
+        on(host, f"ip address replace {address} dev {RAIL}; ip link set {RAIL} up mtu 9000")
+    bench = "/usr/bin/python3 /opt/measure/tandem-host fabric bench --config /opt/measure/cluster.json"
+    on("spark-b", f"systemd-run --quiet --collect --unit=measured --service-type=exec {bench} --serve")
+    document = json.loads(on("spark-a", f"{bench} --expect-gbps 0.1"))
+    assert (document["class"], document["baseline"]["compared"]) == ("good", False)
+    assert [(item["test"], item["from"], item["class"]) for item in document["figures"]] == [
+        ("tcp", "spark-a", "good"),
+        ("tcp", "spark-b", "good"),
+    ]
+    assert on("spark-b", "systemctl stop measured; pgrep -c iperf3") == "0"
 
 
 def test_files_arrive(tmp_path: Path) -> None:

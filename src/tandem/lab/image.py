@@ -25,6 +25,7 @@ PACKAGES = (
     "ca-certificates",
     "dbus",
     "ethtool",
+    "iperf3",
     "iproute2",
     "iputils-ping",
     "libgomp1",

@@ -1,4 +1,4 @@
-"""``tandem-host fabric resolve|check|up|discover|lint``, and those of ``layout``."""
+"""``tandem-host fabric resolve|check|up|discover|lint``, and those of ``layout`` and ``bench``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tandem_host import arguments
+from tandem_host.fabric.bench import cli as bench
 from tandem_host.fabric.layout import cli as layout
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def register(areas: Any) -> None:
         _add_node(parser, arguments.CLUSTER_FILE)
         _add_checking(parser, wait)
     layout.register(commands)
+    bench.register(commands)
     resolve.add_argument(
         "--env-file", type=Path, default=None, help="write it, or remove it if there are errors"
     )

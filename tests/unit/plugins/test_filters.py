@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
@@ -105,3 +106,26 @@ def test_two_fabrics_that_differ() -> None:
         ("warning", "pair.hotplug.differs"),
     ]
     assert filters.tandem_fabric_differences(["c"], hostvars, "looked") == []
+
+
+def test_whether_the_rails_are_measured_follows_from_what_the_hosts_said() -> None:
+    def plan(head: dict[str, Any], worker: dict[str, Any], gate: bool = True) -> dict[str, Any]:
+        hostvars = {"a": head, "b": worker}
+        return dict(filters.tandem_bench_plan(["a", "b"], hostvars, "a", gate, False, False))
+
+    idle = {"__rdma_fabric_rank_state": {"stdout": "inactive"}}
+    measured = {**idle, "__rdma_fabric_measured": {"stdout": '{"measured": true, "reason": null}'}}
+    assert plan(measured, idle) == {"run": False, "text": ""}
+    assert "they were changed" in plan(measured, {**idle, "__rdma_fabric_change": {"changed": True}})["text"]
+    booted = {"stdout": '{"measured": false, "reason": "a host was booted"}'}
+    assert "a host was booted" in plan({**idle, "__rdma_fabric_measured": booted}, idle)["text"]
+    for nothing in ({"skipped": True}, {"stdout": "x"}):
+        assert plan({**idle, "__rdma_fabric_measured": nothing}, idle)["run"]
+    busy = plan(idle, {"__rdma_fabric_rank_state": {"stdout": "activating"}})
+    assert (busy["run"], "a rank runs on b" in busy["text"]) == (False, True)
+    assert not plan(idle, idle, gate=False)["run"]
+
+
+def test_what_was_measured_is_shown_as_lines() -> None:
+    assert filters.tandem_bench_table('{"class": "good"}')[-1] == "class of the pair: good"
+    assert filters.tandem_bench_table("Killed")[-1] == "class of the pair: unknown"

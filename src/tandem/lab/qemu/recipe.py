@@ -21,7 +21,6 @@ _PACKAGES = (
     "busybox",
     "ibverbs-utils",
     "initramfs-tools",
-    "iperf3",
     "kmod",
     "linux-image-amd64",
     "perftest",
