@@ -9,7 +9,7 @@ from tandem.lab.image import ENABLED, EXCLUDED, FILES, MASKED, PACKAGES, Recipe,
 from tandem.lab.qemu.kernel import unpacked
 from tandem.lab.qemu.nics import NICS, link_file
 from tandem.lab.shell import run
-from tandem.lab.spec import HCAS, LabError
+from tandem.lab.spec import CAGES, HCAS, LabError
 
 DISK, KERNEL, INITRD = "disk.raw", "vmlinux", "initrd"
 #: Where the host's own files are in the initial RAM disk of its own: see ``seed``.
@@ -57,7 +57,7 @@ tar -x -f /{SEED} -C "$rootmnt"
 """
 
 _DEVICES = " ".join(f"sys-subsystem-net-devices-{netdev}.device" for netdev in HCAS)
-#: Stands in for mlx5, which makes the HCAs as it finds the adapters.
+#: Stands in for mlx5, which makes the HCAs as it finds the adapters, and says which cage and card each is of.
 _HCA_UNIT = f"""\
 [Unit]
 Description=The fabric interfaces have HCAs
@@ -74,9 +74,20 @@ ExecStart=/usr/local/libexec/lab-hcas
 [Install]
 WantedBy=sysinit.target
 """
-_HCA_SCRIPT = "#!/bin/sh\nset -e\n" + "".join(
-    f"[ -e /sys/class/infiniband/{hca} ] || rdma link add {hca} type rxe netdev {netdev}\n"
-    for netdev, hca in HCAS.items()
+#: What the kernel would say of a card, where the drivers of virtual ones are silent: file below SAYS and text.
+_SAYS = "usr/local/share/lab"
+_CARD = {"p0": "p0\n", "p1": "p1\n", "image_guid": "5254:005a:0000:0000\n"}
+# A read of the file gets what lies over it; a file that the kernel takes away takes its mount along.
+_HCA_SCRIPT = f"""\
+#!/bin/sh
+set -e
+says() {{ cmp -s "/{_SAYS}/$1" "$2" || mount --bind "/{_SAYS}/$1" "$2"; }}
+""" + "".join(
+    f"[ -e /sys/class/infiniband/{HCAS[netdev]} ] || rdma link add {HCAS[netdev]} type rxe netdev {netdev}\n"
+    f"says p{cage} /sys/class/net/{netdev}/phys_port_name\n"
+    f"says image_guid /sys/class/infiniband/{HCAS[netdev]}/sys_image_guid\n"
+    for cage, netdevs in enumerate(CAGES)
+    for netdev in netdevs
 )
 
 RECIPE = Recipe(
@@ -91,6 +102,7 @@ RECIPE = Recipe(
         "etc/rdma/modules/rdma.conf": ("rdma_cm\nrdma_ucm\n", 0o644),
         "etc/systemd/system/lab-hcas.service": (_HCA_UNIT, 0o644),
         "usr/local/libexec/lab-hcas": (_HCA_SCRIPT, 0o755),
+        **{f"{_SAYS}/{name}": (text, 0o644) for name, text in _CARD.items()},
         "etc/initramfs-tools/modules": ("".join(f"{name}\n" for name in _MODULES), 0o644),
         "etc/initramfs-tools/scripts/init-bottom/lab-seed": (_SEED_SCRIPT, 0o755),
     },
