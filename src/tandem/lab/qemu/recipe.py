@@ -57,10 +57,11 @@ tar -x -f /{SEED} -C "$rootmnt"
 """
 
 _DEVICES = " ".join(f"sys-subsystem-net-devices-{netdev}.device" for netdev in HCAS)
-#: Stands in for mlx5, which makes the HCAs as it finds the adapters, and says which cage and card each is of.
+#: Stands in for mlx5, which makes the HCAs as it finds the adapters and says which cage and card each is of,
+#: and for a Spark's NetworkManager, which sets every port up.
 _HCA_UNIT = f"""\
 [Unit]
-Description=The fabric interfaces have HCAs
+Description=The fabric interfaces are up and have HCAs
 DefaultDependencies=no
 Wants={_DEVICES} network-pre.target
 After={_DEVICES} systemd-modules-load.service
@@ -74,20 +75,22 @@ ExecStart=/usr/local/libexec/lab-hcas
 [Install]
 WantedBy=sysinit.target
 """
-#: What the kernel would say of a card, where the drivers of virtual ones are silent: file below SAYS and text.
+#: What mlx5 says of a card and virtual cards' drivers do not: files of a folder, and their text.
 _SAYS = "usr/local/share/lab"
 _CARD = {"p0": "p0\n", "p1": "p1\n", "image_guid": "5254:005a:0000:0000\n"}
-# A read of the file gets what lies over it; a file that the kernel takes away takes its mount along.
+# Up before it has its HCA, a port without a carrier has an HCA that says so.
 _HCA_SCRIPT = f"""\
 #!/bin/sh
 set -e
 says() {{ cmp -s "/{_SAYS}/$1" "$2" || mount --bind "/{_SAYS}/$1" "$2"; }}
+port() {{
+  ip link set "$1" up
+  [ -e "/sys/class/infiniband/$2" ] || rdma link add "$2" type rxe netdev "$1"
+  says "$3" "/sys/class/net/$1/phys_port_name"
+  says image_guid "/sys/class/infiniband/$2/sys_image_guid"
+}}
 """ + "".join(
-    f"[ -e /sys/class/infiniband/{HCAS[netdev]} ] || rdma link add {HCAS[netdev]} type rxe netdev {netdev}\n"
-    f"says p{cage} /sys/class/net/{netdev}/phys_port_name\n"
-    f"says image_guid /sys/class/infiniband/{HCAS[netdev]}/sys_image_guid\n"
-    for cage, netdevs in enumerate(CAGES)
-    for netdev in netdevs
+    f"port {netdev} {HCAS[netdev]} p{cage}\n" for cage, netdevs in enumerate(CAGES) for netdev in netdevs
 )
 
 RECIPE = Recipe(
