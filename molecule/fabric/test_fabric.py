@@ -68,6 +68,21 @@ def right_indexes(host: str) -> list[int]:
     return found
 
 
+def each_host_resolves_its_own_rails() -> None:
+    """Netdevs, HCAs, addresses and GIDs of each host are its own, the GIDs as the kernel's table has them."""
+    documents = both(lambda host: fabric(host, "resolve"))
+    indexes = both(right_indexes)
+    for host, document in documents.items():
+        assert document["findings"] == []
+        assert [rail["netdev"] for rail in document["rails"]] == list(NETDEVS[host])
+        assert [rail["hca"] for rail in document["rails"]] == list(HCAS[host])
+        assert [rail["address"].partition("/")[0] for rail in document["rails"]] == list(ADDRESSES[host])
+        assert [rail["gid_index"] for rail in document["rails"]] == indexes[host]
+        assert {(rail["mtu"], rail["state"]) for rail in document["rails"]} == {(9000, "ACTIVE")}
+        assert document["env"]["NCCL_IB_HCA"] == ",".join(HCAS[host])
+        assert "NCCL_IB_GID_INDEX" not in document["env"]
+
+
 def rdma_passes() -> None:
     """Writes by ``ib_write_bw`` and a ping by ``rping`` on both rails, as resolved on each host now."""
     rails = both(lambda host: fabric(host, "resolve")["rails"])
@@ -99,17 +114,7 @@ def test_the_cage_with_the_cable_was_found_on_each_host() -> None:
 
 
 def test_each_host_has_its_own_hcas_and_gids() -> None:
-    documents = both(lambda host: fabric(host, "resolve"))
-    indexes = both(right_indexes)
-    for host, document in documents.items():
-        assert document["findings"] == []
-        assert [rail["netdev"] for rail in document["rails"]] == list(NETDEVS[host])
-        assert [rail["hca"] for rail in document["rails"]] == list(HCAS[host])
-        assert [rail["address"].partition("/")[0] for rail in document["rails"]] == list(ADDRESSES[host])
-        assert [rail["gid_index"] for rail in document["rails"]] == indexes[host]
-        assert {(rail["mtu"], rail["state"]) for rail in document["rails"]} == {(9000, "ACTIVE")}
-        assert document["env"]["NCCL_IB_HCA"] == ",".join(HCAS[host])
-        assert "NCCL_IB_GID_INDEX" not in document["env"]
+    each_host_resolves_its_own_rails()
 
 
 def test_discover_sees_cages_the_cable_hcas_and_the_peer() -> None:
@@ -149,7 +154,7 @@ def test_both_hosts_reboot_and_everything_comes_back_by_itself(tmp_path: Path) -
         assert int(state["ExecMainStartTimestampMonotonic"]) > 0, "it ran at this boot"
         # /run is new with each boot, so what is there is of this one.
         assert state["Environment"] == "there"
-    test_each_host_has_its_own_hcas_and_gids()
+    each_host_resolves_its_own_rails()
     rdma_passes()
     run = play("molecule/fabric/converge.yml", tmp_path, None, None, "-i", str(INVENTORY))
     assert run.status == 0, run.text
