@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,138 +25,143 @@ ADDRESSES = {
 NETDEVS = {"spark-a": ("enp1s0f0np0", "enP2p1s0f0np0"), "spark-b": ("enp1s0f1np1", "enP2p1s0f1np1")}
 HCAS = {"spark-a": ("rocep1s0f0", "roceP2p1s0f0"), "spark-b": ("rocep1s0f1", "roceP2p1s0f1")}
 CAGES = {"spark-a": "p0", "spark-b": "p1"}
-TOOL = "/opt/tandem/libexec/tandem-host fabric {} --config /etc/tandem/cluster.json"
+INVENTORY = PROJECT / "molecule/fabric/inventory"
 UNIT = "tandem-fabric.service"
 ENV_FILE = "/run/tandem/fabric.env"
-BOOT = "cat /proc/sys/kernel/random/boot_id"
-INVENTORY = PROJECT / "molecule/fabric/inventory"
+TOOL = "/opt/tandem/libexec/tandem-host fabric {} --config /etc/tandem/cluster.json"
+
+#: One look at a host, since an emulated one takes seconds for each connection. A part a line of ``=``.
+LOOK = f"""cat /proc/sys/kernel/random/boot_id; echo =
+cat /etc/netplan/60-tandem-fabric.yaml /etc/tandem/cluster.json; echo =
+{TOOL.format("resolve")}; echo =
+{TOOL.format("discover")}; echo =
+# Every GID; an empty entry has no type to read, and there are a thousand of them.
+cd /sys/class/infiniband; grep -Hv '^[0:]*$' */ports/1/gids/* | while IFS=: read -r file gid
+do echo "${{file%%/*}} ${{file##*/}} $gid $(cat "${{file%/gids/*}}/gid_attrs/types/${{file##*/}}")"; done; echo =
+systemctl show {UNIT} -p Result -p ExecMainStatus -p ExecMainStartTimestampMonotonic
+[ ! -e {ENV_FILE} ] || echo Environment=there"""
 
 
-def both(ask: Callable[[str], Any]) -> dict[str, Any]:
-    """What both hosts answer, asked at the same time."""
+@dataclass(frozen=True)
+class Seen:
+    """A host at one moment. ``table``: every GID of its HCAs as the kernel shows it (HCA, index, GID, type)."""
+
+    boot: str
+    files: str
+    resolved: dict[str, Any]
+    discovered: dict[str, Any]
+    table: list[list[str]]
+    unit: dict[str, str]
+
+    def index(self, hca: str, address: str) -> int:
+        """Where the table has the one RoCE v2 entry of an HCA that is this IPv4 address."""
+        gid = ipaddress.IPv6Address(f"::ffff:{address}").exploded
+        [index] = [entry[1] for entry in self.table if (entry[0], *entry[2:]) == (hca, gid, "RoCE v2")]
+        return int(index)
+
+
+def look(host: str) -> Seen:
+    boot, files, resolved, discovered, table, unit = on(host, LOOK).split("\n=\n")
+    return Seen(
+        boot,
+        files,
+        json.loads(resolved),
+        json.loads(discovered),
+        [line.split(maxsplit=3) for line in table.splitlines()],
+        dict(line.split("=", 1) for line in unit.splitlines()),
+    )
+
+
+def both() -> dict[str, Seen]:
+    """Both hosts, looked at in the same moment."""
     with ThreadPoolExecutor() as pool:
-        return dict(zip(HOSTS, pool.map(ask, HOSTS), strict=True))
+        return dict(zip(HOSTS, pool.map(look, HOSTS), strict=True))
 
 
-def fabric(host: str, command: str) -> dict[str, Any]:
-    """The document of ``tandem-host fabric`` with this command."""
-    document: dict[str, Any] = json.loads(on(host, TOOL.format(command)))
-    return document
+@pytest.fixture(scope="module")
+def pair() -> dict[str, Seen]:
+    """The hosts as the playbooks left them."""
+    return both()
 
 
-def table(host: str) -> list[tuple[str, int, str, str]]:
-    """Every GID that an HCA of the host has: HCA, index, GID, type."""
-    # An empty entry has no type to read, and there are a thousand of them.
-    look = """cd /sys/class/infiniband; grep -Hv '^[0:]*$' */ports/1/gids/* | while IFS=: read -r file gid
-        do echo "$(cat "${file%/gids/*}/gid_attrs/types/${file##*/}"):${file%%/*}:${file##*/}:$gid"; done"""
-    rows = [line.split(":", 3) for line in on(host, look).splitlines()]
-    return [(hca, int(index), gid, kind) for kind, hca, index, gid in rows]
+def resolves_what_is_its_own(host: str, seen: Seen) -> None:
+    document = seen.resolved
+    assert document["findings"] == []
+    assert [rail["netdev"] for rail in document["rails"]] == list(NETDEVS[host])
+    assert [rail["hca"] for rail in document["rails"]] == list(HCAS[host])
+    assert [rail["address"].partition("/")[0] for rail in document["rails"]] == list(ADDRESSES[host])
+    wanted = [seen.index(hca, own) for hca, own in zip(HCAS[host], ADDRESSES[host], strict=True)]
+    assert [rail["gid_index"] for rail in document["rails"]] == wanted
+    assert {(rail["mtu"], rail["state"]) for rail in document["rails"]} == {(9000, "ACTIVE")}
+    assert document["env"]["NCCL_IB_HCA"] == ",".join(HCAS[host])
+    assert "NCCL_IB_GID_INDEX" not in document["env"]
 
 
-def mapped(address: str) -> str:
-    """An IPv4 address as the kernel writes its GID."""
-    return ipaddress.IPv6Address(f"::ffff:{address}").exploded
-
-
-def right_indexes(host: str) -> list[int]:
-    """For each rail the index of the one RoCE v2 entry that is its address, read from the kernel's table."""
-    entries = table(host)
-    found = []
-    for hca, address in zip(HCAS[host], ADDRESSES[host], strict=True):
-        wanted = (hca, mapped(address), "RoCE v2")
-        [index] = [index for own, index, gid, kind in entries if (own, gid, kind) == wanted]
-        found.append(index)
-    return found
-
-
-def each_host_resolves_its_own_rails() -> None:
-    """Netdevs, HCAs, addresses and GIDs of each host are its own, the GIDs as the kernel's table has them."""
-    documents = both(lambda host: fabric(host, "resolve"))
-    indexes = both(right_indexes)
-    for host, document in documents.items():
-        assert document["findings"] == []
-        assert [rail["netdev"] for rail in document["rails"]] == list(NETDEVS[host])
-        assert [rail["hca"] for rail in document["rails"]] == list(HCAS[host])
-        assert [rail["address"].partition("/")[0] for rail in document["rails"]] == list(ADDRESSES[host])
-        assert [rail["gid_index"] for rail in document["rails"]] == indexes[host]
-        assert {(rail["mtu"], rail["state"]) for rail in document["rails"]} == {(9000, "ACTIVE")}
-        assert document["env"]["NCCL_IB_HCA"] == ",".join(HCAS[host])
-        assert "NCCL_IB_GID_INDEX" not in document["env"]
-
-
-def rdma_passes() -> None:
-    """Writes by ``ib_write_bw`` and a ping by ``rping`` on both rails, as resolved on each host now."""
-    rails = both(lambda host: fabric(host, "resolve")["rails"])
-    for rail, address in enumerate(ADDRESSES["spark-b"]):
-        words = {host: f"-d {rails[host][rail]['hca']} -x {rails[host][rail]['gid_index']}" for host in HOSTS}
-        write = "timeout 60 ib_write_bw --report_gbits -F -s 65536 -n 100"
-        on(
-            "spark-b",
-            f"systemd-run -q --collect --unit=bandwidth{rail} {write} {words['spark-b']}\n"
-            f"systemd-run -q --collect --unit=ping{rail} timeout 60 rping -s -a {address} -C 3\n"
-            "for i in $(seq 40); do ss -Hltn sport = :18515 | grep -q . && break; sleep 0.25; done",
+def rdma_passes(seen: dict[str, Seen]) -> None:
+    """Writes by ``ib_write_bw`` and pings by ``rping`` on both rails, with what each host resolved."""
+    serve, ask = [], []
+    for rail, (own, peer) in enumerate(zip(*ADDRESSES.values(), strict=True)):
+        here, there = (
+            "timeout 60 ib_write_bw --report_gbits -F -s 65536 -n 100 -p {} -d {hca} -x {gid_index}".format(
+                18515 + rail, **seen[host].resolved["rails"][rail]
+            )
+            for host in HOSTS
         )
-        said = on(
-            "spark-a",
-            f"{write} {words['spark-a']} {address}\n"
-            f"timeout 30 rping -c -v -a {address} -I {ADDRESSES['spark-a'][rail]} -C 3",
-        )
-        [measured] = [line.split() for line in said.splitlines() if line.strip().startswith("65536")]
-        assert float(measured[3]) > 0, said
-        assert said.count("ping data: rdma-ping-") == 3, said
-
-
-def test_the_cage_with_the_cable_was_found_on_each_host() -> None:
-    files = both(lambda host: on(host, "cat /etc/netplan/60-tandem-fabric.yaml /etc/tandem/cluster.json"))
-    for host, text in files.items():
-        named = {name for pair in NETDEVS.values() for name in pair if f"{name}:" in text}
-        assert named == set(NETDEVS[host]), text
-        assert '"netdev": null' in text, "the inventory names no interface"
-
-
-def test_each_host_has_its_own_hcas_and_gids() -> None:
-    each_host_resolves_its_own_rails()
-
-
-def test_discover_sees_cages_the_cable_hcas_and_the_peer() -> None:
-    documents = both(lambda host: fabric(host, "discover"))
-    for host, document in documents.items():
-        assert {(cage["cage"], *cage["netdevs"]): cage["cabled"] for cage in document["cages"]} == {
-            (CAGES[other], *NETDEVS[other]): other == host for other in HOSTS
-        }
-        netdevs = {item["netdev"]: item for item in document["netdevs"]}
-        for other in HOSTS:
-            for netdev, hca in zip(NETDEVS[other], HCAS[other], strict=True):
-                assert [item["hca"] for item in netdevs[netdev]["hcas"]] == [hca]
-        reached = [
-            (peer["peer"], peer["reached"]) for name in NETDEVS[host] for peer in netdevs[name]["reaches"]
+        serve += [
+            f"systemd-run -q --collect --unit=bandwidth{rail} {there}",
+            f"systemd-run -q --collect --unit=ping{rail} timeout 60 rping -s -a {peer} -C 3",
+            f"for i in $(seq 40); do ss -Hltn sport = :{18515 + rail} | grep -q . && break; sleep 0.25; done",
         ]
-        assert reached == [(HOSTS[host == "spark-a"], True)] * 2
+        ask += [f"{here} {peer}", f"timeout 30 rping -c -v -a {peer} -I {own} -C 3"]
+    on("spark-b", "\n".join(serve))
+    said = on("spark-a", "\n".join(ask))
+    measured = [line.split() for line in said.splitlines() if line.strip().startswith("65536")]
+    assert [float(fields[3]) > 0 for fields in measured] == [True, True], said
+    assert said.count("ping data: rdma-ping-") == 6, said
 
 
-def test_rdma_passes_on_both_rails() -> None:
-    rdma_passes()
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_cage_with_the_cable_was_found(host: str, pair: dict[str, Seen]) -> None:
+    text = pair[host].files
+    named = {name for names in NETDEVS.values() for name in names if f"{name}:" in text}
+    assert named == set(NETDEVS[host]), text
+    assert text.count('"netdev": null') == 4, "the inventory names no interface"
 
 
-def proved(host: str) -> dict[str, str]:
-    """What systemd says of the unit that proves the rails, and whether there is an environment for a rank."""
-    properties = "-p ActiveState -p Result -p ExecMainStatus -p ExecMainStartTimestampMonotonic"
-    look = f"systemctl show {UNIT} {properties}; [ ! -e {ENV_FILE} ] || echo Environment=there"
-    return dict(line.split("=", 1) for line in on(host, look).splitlines())
+@pytest.mark.parametrize("host", HOSTS)
+def test_each_host_has_its_own_hcas_and_gids(host: str, pair: dict[str, Seen]) -> None:
+    resolves_what_is_its_own(host, pair[host])
 
 
-def test_both_hosts_reboot_and_everything_comes_back_by_itself(tmp_path: Path) -> None:
-    before = both(lambda host: on(host, BOOT))
+@pytest.mark.parametrize("host", HOSTS)
+def test_discover_sees_cages_the_cable_hcas_and_the_peer(host: str, pair: dict[str, Seen]) -> None:
+    document = pair[host].discovered
+    assert {(cage["cage"], *cage["netdevs"]): cage["cabled"] for cage in document["cages"]} == {
+        (CAGES[other], *NETDEVS[other]): other == host for other in HOSTS
+    }
+    netdevs = {item["netdev"]: item for item in document["netdevs"]}
+    for other in HOSTS:
+        for netdev, hca in zip(NETDEVS[other], HCAS[other], strict=True):
+            assert [item["hca"] for item in netdevs[netdev]["hcas"]] == [hca]
+    reached = [(peer["peer"], peer["reached"]) for name in NETDEVS[host] for peer in netdevs[name]["reaches"]]
+    assert reached == [(HOSTS[host == "spark-a"], True)] * 2
+
+
+def test_rdma_passes_on_both_rails(pair: dict[str, Seen]) -> None:
+    rdma_passes(pair)
+
+
+def test_both_hosts_reboot_and_everything_comes_back_by_itself(pair: dict[str, Seen], tmp_path: Path) -> None:
     lab("reboot", *HOSTS)
-    after = both(lambda host: on(host, BOOT))
-    for host, state in both(proved).items():
-        assert before[host] != after[host]
-        assert (state["Result"], state["ExecMainStatus"]) == ("success", "0"), state
-        assert int(state["ExecMainStartTimestampMonotonic"]) > 0, "it ran at this boot"
+    now = both()
+    for host, seen in now.items():
+        assert seen.boot != pair[host].boot
+        assert (seen.unit["Result"], seen.unit["ExecMainStatus"]) == ("success", "0")
+        assert int(seen.unit["ExecMainStartTimestampMonotonic"]) > 0, "it ran at this boot"
         # /run is new with each boot, so what is there is of this one.
-        assert state["Environment"] == "there"
-    each_host_resolves_its_own_rails()
-    rdma_passes()
+        assert seen.unit["Environment"] == "there"
+        resolves_what_is_its_own(host, seen)
+    rdma_passes(now)
     run = play("molecule/fabric/converge.yml", tmp_path, None, None, "-i", str(INVENTORY))
     assert run.status == 0, run.text
     assert run.changed == {"spark-a": 0, "spark-b": 0}, run.text
@@ -198,8 +204,12 @@ RAIL, HCA = NETDEVS["spark-b"][0], HCAS["spark-b"][0]
             "fabric.hca.missing",
             f"rdma link add NAME type rxe netdev {RAIL}",
         ),
-        # networkd takes the address of a link that loses its carrier.
-        (f"tandem lab unplug {RAIL}", f"tandem lab plug {RAIL}", "fabric.address.missing", "ip addr add"),
+        (
+            f"tandem lab unplug {RAIL}",
+            f"tandem lab plug {RAIL}",
+            "fabric.link.down",
+            "Look at the cable and at the other host",
+        ),
     ],
     ids=["MTU of one side", "an address removed", "an HCA removed", "the cable pulled"],
 )
