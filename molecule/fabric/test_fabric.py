@@ -37,14 +37,15 @@ cat /etc/netplan/60-tandem-fabric.yaml /etc/tandem/cluster.json; echo =
 {TOOL.format("discover")}; echo =
 # Every GID; an empty entry has no type to read, and there are a thousand of them.
 cd /sys/class/infiniband; grep -Hv '^[0:]*$' */ports/1/gids/* | while IFS=: read -r file gid
-do echo "${{file%%/*}} ${{file##*/}} $gid $(cat "${{file%/gids/*}}/gid_attrs/types/${{file##*/}}")"; done; echo =
+do echo "${{file%%/*}} ${{file##*/}} $gid $(cat "${{file%/gids/*}}/gid_attrs/types/${{file##*/}}")"; done
+echo =
 systemctl show {UNIT} -p Result -p ExecMainStatus -p ExecMainStartTimestampMonotonic
 [ ! -e {ENV_FILE} ] || echo Environment=there"""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A host at one moment. ``table``: every GID of its HCAs as the kernel shows it (HCA, index, GID, type)."""
+    """A host at one moment. ``table``: each GID of its HCAs as the kernel has it (HCA, index, GID, type)."""
 
     boot: str
     files: str
