@@ -138,6 +138,26 @@ def test_arguments_that_the_server_refuses(tmp_path: Path) -> None:
     good_run(tmp_path)
 
 
+def test_a_rank_never_starts_on_a_wrong_mtu_or_without_its_address(tmp_path: Path) -> None:
+    for host in HOSTS:
+        on(host, "systemctl stop tandem.target")
+    # At a boot it is right to wait for what may come by itself; here it would only be time.
+    unit = "/etc/systemd/system/tandem-fabric.service"
+    on("spark-b", f"sed -i 's/--peer-wait [0-9]*/--peer-wait 1/' {unit}; systemctl daemon-reload")
+    for harm, code, fix in (
+        ("ip link set enp1s0f0np0 mtu 1500", "fabric.mtu.mismatch", "ip link set enp1s0f0np0 mtu 9000"),
+        ("ip address flush dev enP2p1s0f0np0", "fabric.address.missing", "ip addr add 192.168.201.2/24 dev"),
+    ):
+        started = "if systemctl start tandem-rank.service; then echo it started; exit 1; fi"
+        on("spark-b", f"{harm}; {started}; [ ! -e /run/tandem/fabric.env ]")
+        look = "systemctl show tandem-fabric.service -p InvocationID --value"
+        said = on("spark-b", f"journalctl -o cat _SYSTEMD_INVOCATION_ID=$({look})")
+        assert f'"code": "{code}"' in said
+        assert fix in said
+        assert on("spark-b", "systemctl is-active tandem-rank.service || true") == "inactive"
+    good_run(tmp_path)
+
+
 def test_a_host_that_loses_power(tmp_path: Path) -> None:
     lab("kill", "spark-b")
     run = play("site.yml", tmp_path)

@@ -85,7 +85,7 @@ def read_one(host: Host, name: str) -> Netdev:
     event = _event(host.read(f"{base}/device/uevent"))
     carrier = host.read(f"{base}/carrier")
     speed = host.read_int(f"{base}/speed")
-    pci = event.get("PCI_SLOT_NAME") or _parent_function(host, f"{base}/device")
+    pci = event.get("PCI_SLOT_NAME") or _function(host, f"{base}/device")
     return Netdev(
         name=name,
         driver=event.get("DRIVER"),
@@ -135,10 +135,10 @@ def _event(text: str | None) -> dict[str, str]:
     return {name: value for name, separator, value in pairs if separator}
 
 
-def _parent_function(host: Host, device: str) -> str | None:
-    """The PCI function that a virtio device sits on: the directory above it."""
+def _function(host: Host, device: str) -> str | None:
+    """The PCI function that a device is, or that a virtio device sits on: the directory above it."""
     try:
-        name = host.path(device).resolve().parent.name
+        place = host.path(device).resolve()
     except (OSError, RuntimeError, ValueError):
         return None
-    return name if _ADDRESS.fullmatch(name) else None
+    return next((name for name in (place.name, place.parent.name) if _ADDRESS.fullmatch(name)), None)

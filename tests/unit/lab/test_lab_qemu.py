@@ -135,10 +135,14 @@ def test_a_kernel_is_unpacked_where_it_can_be() -> None:
     assert unpacked(b"no kernel") == b"no kernel"
 
 
-def test_the_hcas_have_the_sparks_names() -> None:
+def test_the_ports_have_the_sparks_names_hcas_and_cages() -> None:
     text, _ = recipe.RECIPE.files["usr/local/libexec/lab-hcas"]
-    assert "rdma link add roceP2p1s0f1 type rxe netdev enP2p1s0f1np1\n" in text
-    assert text.count("rdma link add") == 4
+    assert [line.split()[1:] for line in text.splitlines() if line.startswith("port ")] == [
+        ["enp1s0f0np0", "rocep1s0f0", "p0"],
+        ["enP2p1s0f0np0", "roceP2p1s0f0", "p0"],
+        ["enp1s0f1np1", "rocep1s0f1", "p1"],
+        ["enP2p1s0f1np1", "roceP2p1s0f1", "p1"],
+    ]
 
 
 def test_a_hosts_files_are_appended_as_the_kernel_reads_them() -> None:

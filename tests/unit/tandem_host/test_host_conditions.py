@@ -262,6 +262,21 @@ def test_f07_a_gid_that_moved_since_the_last_start(
     assert start(run, spark, config(), tmp_path)[1]["findings"] == []
 
 
+def test_a_gid_that_is_gone_stops_the_next_start(
+    run: Run, spark: Tree, config: Config, tmp_path: Path
+) -> None:
+    assert start(run, spark, config(), tmp_path)[0] == 0
+    assert (tmp_path / "fabric.env").exists()
+    gids = spark.root / "sys/class/infiniband/roceP2p1s0f0/ports/1"
+    (gids / "gids/3").write_text("0000:0000:0000:0000:0000:0000:0000:0000\n")
+    (gids / "gid_attrs/types/3").unlink()
+    status, document = start(run, spark, config(), tmp_path)
+    assert (status, codes(document), document["env"]) == (1, ["fabric.gid.missing"], {})
+    text = message(document, "fabric.gid.missing")
+    assert text.startswith("spark-a: roceP2p1s0f0 port 1 has no RoCE v2 GID for 10.0.1.1")
+    assert not (tmp_path / "fabric.env").exists()
+
+
 def test_a_start_that_fails_leaves_the_record_of_the_last_good_one(
     run: Run, spark: Tree, config: Config, tmp_path: Path
 ) -> None:

@@ -92,7 +92,17 @@ def test_domains_count_as_numbers_and_names_do_not_count(plan: Any, tree: Tree) 
     """The first rail is the lower PCI domain, whatever the interfaces are called."""
     for netdev, pci in (("a", "0010:01:00.0"), ("b", "0002:01:00.0")):
         tree.interface(netdev, port="p0")
-        (tree.root / f"sys/class/net/{netdev}/device").symlink_to(f"../{pci}")
+        (tree.root / f"sys/class/net/{netdev}/device").symlink_to(f"../../../devices/{pci}")
+        (tree.root / f"sys/devices/{pci}").mkdir(parents=True)
+    _, answer = plan(named(None, None))
+    assert [rail["netdev"] for rail in answer["rails"]] == ["b", "a"]
+
+
+def test_a_virtual_machines_ports_are_on_the_function_above_them(plan: Any, tree: Tree) -> None:
+    for netdev, pci in (("a", "0000:00:04.0"), ("b", "0000:00:03.0")):
+        tree.interface(netdev, port="p0")
+        (tree.root / f"sys/class/net/{netdev}/device").symlink_to(f"../../../devices/{pci}/virtio1")
+        (tree.root / f"sys/devices/{pci}/virtio1").mkdir(parents=True)
     _, answer = plan(named(None, None))
     assert [rail["netdev"] for rail in answer["rails"]] == ["b", "a"]
 

@@ -9,7 +9,7 @@ from tandem.lab.image import ENABLED, EXCLUDED, FILES, MASKED, PACKAGES, Recipe,
 from tandem.lab.qemu.kernel import unpacked
 from tandem.lab.qemu.nics import NICS, link_file
 from tandem.lab.shell import run
-from tandem.lab.spec import HCAS, LabError
+from tandem.lab.spec import CAGES, HCAS, LabError
 
 DISK, KERNEL, INITRD = "disk.raw", "vmlinux", "initrd"
 #: Where the host's own files are in the initial RAM disk of its own: see ``seed``.
@@ -56,10 +56,11 @@ tar -x -f /{SEED} -C "$rootmnt"
 """
 
 _DEVICES = " ".join(f"sys-subsystem-net-devices-{netdev}.device" for netdev in HCAS)
-#: Stands in for mlx5, which makes the HCAs as it finds the adapters.
+#: Stands in for mlx5, which makes the HCAs as it finds the adapters and says which cage and card each is of,
+#: and for a Spark's NetworkManager, which sets every port up.
 _HCA_UNIT = f"""\
 [Unit]
-Description=The fabric interfaces have HCAs
+Description=The fabric interfaces are up and have HCAs
 DefaultDependencies=no
 Wants={_DEVICES} network-pre.target
 After={_DEVICES} systemd-modules-load.service
@@ -73,9 +74,22 @@ ExecStart=/usr/local/libexec/lab-hcas
 [Install]
 WantedBy=sysinit.target
 """
-_HCA_SCRIPT = "#!/bin/sh\nset -e\n" + "".join(
-    f"[ -e /sys/class/infiniband/{hca} ] || rdma link add {hca} type rxe netdev {netdev}\n"
-    for netdev, hca in HCAS.items()
+#: What mlx5 says of a card and virtual cards' drivers do not: files of a folder, and their text.
+_SAYS = "usr/local/share/lab"
+_CARD = {"p0": "p0\n", "p1": "p1\n", "image_guid": "5254:005a:0000:0000\n"}
+# Up before it has its HCA, a port without a carrier has an HCA that says so.
+_HCA_SCRIPT = f"""\
+#!/bin/sh
+set -e
+says() {{ cmp -s "/{_SAYS}/$1" "$2" || mount --bind "/{_SAYS}/$1" "$2"; }}
+port() {{
+  ip link set "$1" up
+  [ -e "/sys/class/infiniband/$2" ] || rdma link add "$2" type rxe netdev "$1"
+  says "$3" "/sys/class/net/$1/phys_port_name"
+  says image_guid "/sys/class/infiniband/$2/sys_image_guid"
+}}
+""" + "".join(
+    f"port {netdev} {HCAS[netdev]} p{cage}\n" for cage, netdevs in enumerate(CAGES) for netdev in netdevs
 )
 
 RECIPE = Recipe(
@@ -90,6 +104,7 @@ RECIPE = Recipe(
         "etc/rdma/modules/rdma.conf": ("rdma_cm\nrdma_ucm\n", 0o644),
         "etc/systemd/system/lab-hcas.service": (_HCA_UNIT, 0o644),
         "usr/local/libexec/lab-hcas": (_HCA_SCRIPT, 0o755),
+        **{f"{_SAYS}/{name}": (text, 0o644) for name, text in _CARD.items()},
         "etc/initramfs-tools/modules": ("".join(f"{name}\n" for name in _MODULES), 0o644),
         "etc/initramfs-tools/scripts/init-bottom/lab-seed": (_SEED_SCRIPT, 0o755),
     },

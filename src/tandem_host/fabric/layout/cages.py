@@ -6,16 +6,15 @@ cage a function belongs to; neither the slot (0000:01:00.0 and .1 are two cages)
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tandem_host.cluster import Node
+from tandem_host.fabric import devices
 from tandem_host.findings import Finding, error
 from tandem_host.host import Host
 
-_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _CAGE = re.compile(r"p\d+")
 
 
@@ -36,18 +35,11 @@ class Port:
 
 def ports(host: Host) -> list[Port]:
     """Every interface that names its cage, in PCI order."""
-    found = []
-    for netdev in host.names("/sys/class/net"):
-        base = f"/sys/class/net/{netdev}"
-        cage = host.read(f"{base}/phys_port_name") or ""
-        try:
-            pci = os.path.basename(os.readlink(host.path(f"{base}/device")))  # noqa: PTH115, PTH119 - no path
-        except OSError:
-            continue
-        if _CAGE.fullmatch(cage) and _PCI.fullmatch(pci):
-            carrier = host.read(f"{base}/carrier")
-            found.append(Port(netdev, pci, cage, None if carrier in (None, "") else carrier == "1"))
-    return sorted(found, key=lambda port: (int(port.pci.partition(":")[0], 16), port.pci))
+    return [
+        Port(item.name, item.pci, item.port_name, item.carrier)
+        for item in devices.read(host)
+        if item.pci and item.port_name and _CAGE.fullmatch(item.port_name)
+    ]
 
 
 def choose(host: Host, node: Node) -> tuple[Node, list[Finding]]:
