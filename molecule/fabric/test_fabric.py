@@ -216,28 +216,26 @@ RAIL, HCA = NETDEVS["spark-b"][0], HCAS["spark-b"][0]
 )
 @pytest.mark.usefixtures("impatient")
 def test_a_fault_fails_closed_and_is_told(harm: str, mend: str, code: str, fix: str) -> None:
-    happens(harm)
-    said = on(
-        "spark-b",
-        f"if systemctl start {UNIT}; then echo it started; exit 1; fi; [ ! -e {ENV_FILE} ]\n"
-        f"journalctl -o cat _SYSTEMD_INVOCATION_ID=$(systemctl show -p InvocationID --value {UNIT})",
+    said = happens(
+        harm,
+        f"""if systemctl start {UNIT}; then echo it started; exit 1; fi; [ ! -e {ENV_FILE} ]
+        journalctl -o cat _SYSTEMD_INVOCATION_ID=$(systemctl show -p InvocationID --value {UNIT})""",
     )
     document = json.loads(said[said.index("{") : said.rindex("}") + 1])
     finding = next(item for item in document["findings"] if item["level"] == "error")
     assert finding["code"] == code, said
     assert finding["message"].startswith("spark-b: ")
     assert fix in finding["fix"]
-    happens(mend)
-    on(
-        "spark-b",
-        f"for i in $(seq 20); do systemctl start {UNIT} && break; systemctl reset-failed {UNIT}; sleep 0.5; "
-        f"done; [ -e {ENV_FILE} ]",
+    happens(
+        mend,
+        f"""for i in $(seq 20); do systemctl start {UNIT} && break; systemctl reset-failed {UNIT}; sleep 0.5
+        done; [ -e {ENV_FILE} ]""",
     )
 
 
-def happens(event: str) -> None:
-    """Something done to the worker, or to the cable."""
+def happens(event: str, then: str) -> str:
+    """Something is done to the worker, or to the cable; what the worker says to a script afterwards."""
     if event.startswith("tandem lab "):
         lab(*event.split()[2:])
-    else:
-        on("spark-b", event)
+        return on("spark-b", then)
+    return on("spark-b", f"{event}\n{then}")
