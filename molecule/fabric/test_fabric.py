@@ -152,6 +152,18 @@ def test_rdma_passes_on_both_rails(pair: dict[str, Seen]) -> None:
     rdma_passes(pair)
 
 
+def test_rails_that_carry_less_than_they_should_stop_the_run(tmp_path: Path) -> None:
+    """Measured with perftest on both rails and in both directions, from both sides."""
+    wanted = {"rdma_fabric_expected_gbps": 100}
+    run = play("playbooks/fabric_bench.yml", tmp_path, wanted, None, "-i", str(INVENTORY))
+    assert run.status != 0
+    for rail in "01":
+        for way in ("spark-a spark-b", "spark-b spark-a"):
+            run.says(f"write {rail} {way}", f"read {rail} {way}")
+    run.says("fabric.bench.low: spark-a: ")
+    assert on("spark-b", "systemctl is-active tandem-bench", check=False) == "inactive"
+
+
 def test_both_hosts_reboot_and_everything_comes_back_by_itself(pair: dict[str, Seen], tmp_path: Path) -> None:
     lab("reboot", *HOSTS)
     now = both()
