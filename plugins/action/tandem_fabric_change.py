@@ -11,6 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
+from tandem.checks.answers import findings_text
 from tandem.checks.findings import errors, render
 
 DOCUMENTATION = r"""
@@ -52,6 +53,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         confirm = int(arguments.get("confirm_seconds", 0))
         program = [str(arguments["tool"]), "fabric", *(str(item) for item in arguments["arguments"])]
         reverts_at = time.strftime("%H:%M:%S", time.localtime(time.time() + confirm))
+        if self._task.check_mode:
+            return self._would(program, host, result)
         problem = self._start(program)
         document = None if problem else self._asked_anew(window)
         if document is None:
@@ -67,6 +70,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         if errors(findings):
             result.update(failed=True, msg=render(errors(findings)))
+            result.pop("document")
+        return result
+
+    def _would(self, program: list[str], host: str, result: dict[str, Any]) -> dict[str, Any]:
+        """What a restore would put back."""
+        answer = self._low_level_execute_command(shlex.join([*program, "--check"]), sudoable=True)
+        try:
+            document = json.loads(answer["stdout"])
+        except ValueError:
+            document = {}
+        if answer["rc"] != 0 or errors(document.get("findings", [])):
+            result.update(failed=True, msg=findings_text(str(answer["stdout"]), host, str(answer["stderr"])))
+            return result
+        result.update(changed=document["changed"], document=document)
+        if document["diff"]:
+            result["diff"] = {"prepared": document["diff"]}
         return result
 
     def _start(self, program: list[str]) -> str:

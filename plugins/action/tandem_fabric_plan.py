@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import socket
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -23,6 +24,7 @@ options:
   rank: {type: int, required: true, description: The host's rank.}
   netplan_file: {type: path, required: true, description: The netplan file that Tandem writes.}
   state_dir: {type: path, required: true, description: Where copies and a change on trial are kept.}
+  management: {type: str, default: "", description: Name or address by which the host is reached.}
   renderer: {type: str, default: "", description: Who carries it out; empty keeps the host's own.}
 """
 # One round trip: the program arrives on standard input, its input (nothing secret) on the command line.
@@ -44,6 +46,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         arguments = self._task.args
         options = ["--rank", str(arguments["rank"]), "--netplan-file", str(arguments["netplan_file"])]
         options += ["--state-dir", str(arguments["state_dir"])]
+        for address in _addresses(str(arguments.get("management") or "")):
+            options += ["--management", address]
         if arguments.get("renderer"):
             options += ["--renderer", str(arguments["renderer"])]
         script = _SCRIPT.format(
@@ -67,6 +71,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if plan["diff"]:
             result["diff"] = {"prepared": plan["diff"]}
         return result
+
+
+def _addresses(name: str) -> list[str]:
+    """The addresses of a host as this machine knows them; none where only ssh knows the name."""
+    try:
+        return sorted({str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}) if name else []
+    except OSError:
+        return []
 
 
 def _plain(value: Any) -> Any:

@@ -223,7 +223,19 @@ def test_a_run_that_is_killed_in_the_middle() -> None:
     assert files() != before
     until(30, "old files", lambda: files() == before)
     until(10, "old MTU", lambda: {mtu(host) for host in HOSTS} == {"9000"})
+    assert [found_by_the_unit(host) for host in HOSTS] == [[], []], "what was proved before still starts"
     assert fabric().status == 0
+
+
+def test_the_way_to_a_host_is_no_rail(tmp_path: Path) -> None:
+    before = files()
+    rails = [{"netdev": "enP7s7", "address": "192.168.200.2/24"}, {"address": "192.168.201.2/24"}]
+    overlay = tmp_path / "overlay.yml"
+    overlay.write_text(json.dumps({"all": {"hosts": {"spark-b": {"tandem_rails": rails}}}}))
+    run = fabric("-i", str(overlay))
+    assert run.status != 0
+    assert f"fabric.link.management: spark-b: enP7s7 holds {PAIR.network}.12" in run.text
+    assert files() == before
 
 
 def test_power_is_cut_while_a_change_is_on_trial() -> None:
@@ -262,6 +274,10 @@ def test_the_way_back(pair: dict[str, str]) -> None:
     assert run.status != 0
     assert "fabric.restore.serving: spark-a: a rank runs" in run.text
     on("spark-a", "systemctl stop tandem-rank")
+    now = files()
+    run = play("playbooks/fabric_restore.yml", "--check", "--diff")
+    assert (run.status, min(run.changed) > 0, files()) == (0, True, now)
+    assert f"--- {OWN}" in run.text
     run = play("playbooks/fabric_restore.yml")
     assert run.status == 0, run.text
     assert files() == pair

@@ -10,7 +10,7 @@ from typing import Any
 from tandem_host.fabric import envfile, peers, record
 from tandem_host.fabric.checks import devices, every
 from tandem_host.fabric.commands import Situation, keep, look
-from tandem_host.findings import Finding, UnusableError, as_json, has_errors, info
+from tandem_host.findings import Finding, UnusableError, as_json, error, has_errors, info
 from tandem_host.host import Host
 
 # A cable carries only when both ends are up, and drivers take a moment at boot: worth waiting for.
@@ -25,6 +25,12 @@ _MAY_COME = frozenset(
         "fabric.mtu.mismatch",
     }
 )
+
+
+# What this host lacks comes within a minute of its boot or not at all; a peer may take much longer to boot.
+_OWN_SECONDS = 60.0
+# There while a change of the rails waits to be proved (``fabric apply``).
+_ON_TRIAL = "/var/lib/tandem/fabric/pending.json"
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def _look_and_ask(
     host: Host, asked: Asked, before: tuple[record.Indexes, list[Finding]]
 ) -> tuple[Situation, dict[str, Any]]:
     deadline = time.monotonic() + asked.peer_wait
-    situation = _look_until(host, asked.config, asked.rank, deadline)
+    own = min(deadline, time.monotonic() + _OWN_SECONDS)
+    situation = _look_until(host, asked.config, asked.rank, own)
     answers, found = _ask_peers(host, situation, deadline)
     moved = record.drift(before[0], situation.node, situation.rails)
     around = every.findings(host, situation.described, situation.node, situation.rails, asked.user)
@@ -86,6 +93,18 @@ def _look_and_ask(
     if has_errors(findings):
         document["env"] = {}
     return situation, document
+
+
+def _on_trial(host: Host, wait: float) -> list[Finding]:
+    """An error while the rails may go back to what they were under a rank's feet; it is waited for."""
+    deadline = time.monotonic() + wait
+    while host.exists(_ON_TRIAL):
+        if time.monotonic() >= deadline or not host.live:
+            text = f"{host.name}: a change of the rails is on trial ({_ON_TRIAL})."
+            fix = "run site.yml, which proves it; or wait until it has gone back by itself."
+            return [error("fabric.change.pending", text, fix)]
+        time.sleep(0.5)
+    return []
 
 
 def check(host: Host, asked: Asked, record_file: Path) -> dict[str, Any]:
@@ -100,7 +119,9 @@ def up(host: Host, asked: Asked, env_file: Path, record_file: Path) -> dict[str,
     """
     # Whatever was true before this start is not true any more.
     envfile.remove(env_file)
-    situation, document = _look_and_ask(host, asked, record.read(record_file))
+    trial = _on_trial(host, asked.peer_wait)
+    indexes, damaged = record.read(record_file)
+    situation, document = _look_and_ask(host, asked, (indexes, damaged + trial))
     if document["env"]:
         record.write(record_file, situation.node, situation.rails)
     keep(env_file, document["env"])

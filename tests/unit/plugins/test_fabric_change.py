@@ -60,7 +60,7 @@ def run(
 ) -> dict[str, Any]:
     monkeypatch.setattr(change, "_PAUSE", 0.01)
     action = module.ActionModule.__new__(module.ActionModule)
-    action._task = SimpleNamespace(args=arguments)
+    action._task = SimpleNamespace(args=arguments, check_mode=False)
     action._connection = connection or Connection()
     action._low_level_execute_command = host
     monkeypatch.setattr(module.ActionBase, "run", lambda *_: {})

@@ -84,6 +84,19 @@ def test_up_writes_the_environment_only_when_the_peer_answers(
     assert not env_file.exists()
 
 
+def test_no_rank_starts_on_rails_that_are_on_trial(
+    run: Run, tree: Tree, config: Config, tmp_path: Path
+) -> None:
+    pair(tree)
+    largest(tree, GOOD)
+    tree.write("var/lib/tandem/fabric/pending.json", "{}")
+    up = ("fabric", "up", "--config", config(kind="ethernet"), "--root", tree.root)
+    env_file = tmp_path / "fabric.env"
+    status, document = run(*up, "--env-file", env_file)
+    assert (status, codes(document), document["env"]) == (1, ["fabric.change.pending"], {})
+    assert not env_file.exists()
+
+
 def test_link_without_carrier(run: Run, tree: Tree, config: Config) -> None:
     tree.interface("enp1s0f0np0", "10.0.0.1/24", carrier="0", operstate="down")
     tree.interface("enP2p1s0f0np0", "10.0.1.1/24")

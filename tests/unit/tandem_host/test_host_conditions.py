@@ -103,7 +103,7 @@ def test_a_pinned_index_wins_over_the_file(run: Run, spark: Tree, config: Config
     ("limit", "capabilities", "level"),
     [
         ("8388608", "0000000000000000", "error"),
-        ("8388608", "000001ffffffffff", "warning"),
+        ("8388608", "000001ffffffffff", ""),
         ("2147483648", "0", ""),
     ],
 )

@@ -63,6 +63,36 @@ def test_what_nobody_confirms_is_put_back(fabric: Call, tree: Tree) -> None:
     assert fabric("confirm")[1]["changed"] is False
 
 
+def test_what_was_undone_is_nobodys_original(fabric: Call, tree: Tree) -> None:
+    """A file that was mended after a change that came to nothing comes back mended."""
+    furnish(tree, LAYOUTS["b"])
+    fabric("apply")
+    fabric("restore", "--pending")
+    path = (*LAYOUTS["b"].gone, *LAYOUTS["b"].rewritten)[0]
+    file = tree.root / path[1:]
+    file.write_text(file.read_text() + "# mended\n")
+    mended = snapshot(tree)
+    fabric("apply")
+    fabric("confirm")
+    fabric("restore", "--to", "original")
+    assert snapshot(tree) == mended
+
+
+def test_what_would_come_back_is_said_and_left_alone(fabric: Call, tree: Tree) -> None:
+    layout = LAYOUTS["b"]
+    furnish(tree, layout)
+    fabric("apply")
+    fabric("confirm")
+    after = snapshot(tree)
+    status, answer = fabric("restore", "--to", "original", "--check")
+    assert (status, answer["changed"]) == (0, True)
+    assert {OWN, *layout.gone, *layout.rewritten} == set(answer["restored"])
+    assert f"--- {OWN}" in answer["diff"]
+    assert snapshot(tree) == after
+    fabric("restore", "--to", "original")
+    assert fabric("restore", "--to", "original", "--check")[1]["changed"] is False
+
+
 def test_what_was_confirmed_stays(fabric: Call, tree: Tree) -> None:
     furnish(tree, LAYOUTS["a"])
     fabric("apply")

@@ -416,3 +416,14 @@ def test_a_host_without_a_yaml_reader(plan: Any, tree: Tree, monkeypatch: pytest
 @pytest.mark.parametrize("file", ["relative.yaml", "/etc/netplan/x.conf", "/etc/netplan/../x.yaml"])
 def test_only_files_that_netplan_reads(plan: Any, tree: Tree, file: str) -> None:
     assert plan(named(*NP0), "--netplan-file", file)[0] == 2
+
+
+def test_the_way_to_the_host_is_no_rail(plan: Any, tree: Tree) -> None:
+    spark(tree)
+    tree.interface("enP7s7", "192.168.1.5/24")
+    _, answer = plan(named("enP7s7", NP0[1]), "--management", "192.168.1.5", "--management", "::1")
+    assert codes(answer) == ["fabric.link.management"]
+    assert "enP7s7 holds 192.168.1.5, by which this host is reached" in message(
+        answer, "fabric.link.management"
+    )
+    assert not answer["replaces"]

@@ -13,7 +13,7 @@ from tandem_host.fabric.bench.figures import LATENCY, Figure
 from tandem_host.findings import Finding, UnusableError, error, info, warning
 from tandem_host.strict import load
 
-_SAVE = "tandem-host fabric bench --save-baseline writes it anew, when the pair is well"
+_SAVE = "ansible-playbook playbooks/fabric_bench.yml -e rdma_fabric_save_baseline=true keeps these figures"
 
 
 def read(path: Path) -> tuple[list[Figure], list[Finding]]:

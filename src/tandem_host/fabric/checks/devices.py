@@ -46,21 +46,20 @@ def device_files(host: Host, node: Node, rails: Sequence[RailState]) -> list[Fin
 
 
 def memlock(host: Host, node: Node) -> list[Finding]:
-    """A finding when this process may lock too little memory for RDMA.
+    """An error when this process may lock too little memory for RDMA; a privileged one is not held to it.
 
-    An error for a process that the kernel holds to the limit. A privileged one is not held to it, but what it
-    starts as another user is: a warning.
+    What a privileged one starts as another user is held to a limit of its own: that of the rank's unit.
     """
     match = re.search(r"^Max locked memory +(\S+)", host.read("/proc/self/limits") or "", re.MULTILINE)
     if match is None or not match[1].isdecimal() or int(match[1]) >= MEMLOCK_BYTES:
         return []
+    mask = re.search(r"^CapEff:\s+([0-9a-f]+)", host.read("/proc/self/status") or "", re.MULTILINE)
+    if mask is not None and int(mask[1], 16) & _IPC_LOCK:
+        return []
     size = f"{int(match[1]) / 1024**2:.0f} MiB"
     text = f"{node.name}: this process may lock {size} of memory; RDMA registers {MEMLOCK_BYTES >> 30} GiB."
     fix = "LimitMEMLOCK=infinity in a unit; `ulimit -l unlimited` or /etc/security/limits.d in a session"
-    mask = re.search(r"^CapEff:\s+([0-9a-f]+)", host.read("/proc/self/status") or "", re.MULTILINE)
-    privileged = mask is not None and int(mask[1], 16) & _IPC_LOCK
-    level = warning if privileged else error
-    return [level("fabric.memlock.small", text, fix)]
+    return [error("fabric.memlock.small", text, fix)]
 
 
 def pcie(host: Host, node: Node, rails: Sequence[RailState]) -> list[Finding]:

@@ -38,6 +38,7 @@ def register(commands: Any) -> None:
     which.add_argument("--pending", action="store_true", help="what was applied and not confirmed")
     which.add_argument("--to", choices=("original", "previous"), help="before Tandem, or one change back")
     restore.add_argument("--boot", action="store_true", help="the network is not up yet: apply nothing")
+    restore.add_argument("--check", action="store_true", help="say what would be put back")
     plan.set_defaults(run=_plan)
     apply.set_defaults(run=_apply)
     confirm.set_defaults(run=_confirm)
@@ -58,6 +59,13 @@ def _add_wish(parser: argparse.ArgumentParser) -> None:
         default="",
         help="who carries it out; default: the host's own",
     )
+    parser.add_argument(
+        "--management",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="an address by which the host is reached, and whose interface is no rail",
+    )
 
 
 def _file(text: str) -> str:
@@ -71,7 +79,7 @@ def _file(text: str) -> str:
 def _wish(parsed: argparse.Namespace) -> Wish:
     from tandem_host.fabric.layout.plan import Wish
 
-    return Wish(parsed.config, parsed.rank, parsed.netplan_file, parsed.renderer)
+    return Wish(parsed.config, parsed.rank, parsed.netplan_file, parsed.renderer, tuple(parsed.management))
 
 
 def _plan(parsed: argparse.Namespace) -> dict[str, Any]:
@@ -102,4 +110,6 @@ def _restore(parsed: argparse.Namespace) -> dict[str, Any]:
     from tandem_host.fabric.layout import transaction
 
     to = "pending" if parsed.pending else parsed.to
+    if parsed.check:
+        return transaction.would_restore(arguments.host_of(parsed), parsed.state_dir, to)
     return transaction.restore(arguments.host_of(parsed), parsed.state_dir, to, parsed.boot)

@@ -31,12 +31,16 @@ _MENDED = frozenset(
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked for: the cluster's description, which host this is, where the file is, who renders it."""
+    """What is asked for: the cluster's description, which host this is, where the file is, who renders it.
+
+    ``management``: addresses by which the host is reached while it is changed.
+    """
 
     config: Path
     rank: int | None
     netplan_file: str
     renderer: str
+    management: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ def make(host: Host, wish: Wish) -> Plan:
         return Plan(node, (), "none", "", (), (), tuple(findings))
     netdevs = [str(rail.netdev) for rail in node.rails]
     findings += _fit(host, node, netdevs)
+    findings += _reached_by(node, netdevs, interfaces, wish.management)
     found, problems = _read(host, netdevs, wish.netplan_file)
     findings += problems
     own = host.path(wish.netplan_file)
@@ -131,6 +136,23 @@ def _fit(host: Host, node: Node, netdevs: Sequence[str]) -> list[Finding]:
             )
         elif netdev in management:
             text = f"{node.name}: {netdev} carries the default route, so it is not taken for a rail."
+            fix = "name the ConnectX-7 interfaces in tandem_rails, or leave netdev out."
+            found.append(error("fabric.link.management", text, fix))
+    return found
+
+
+def _reached_by(
+    node: Node, netdevs: Sequence[str], interfaces: Sequence[Interface], management: Sequence[str]
+) -> list[Finding]:
+    """Rails of the inventory that would take away the way to this host."""
+    found = []
+    for interface in interfaces:
+        held = [str(own.ip) for own in interface.addresses if str(own.ip) in management]
+        if interface.name in netdevs and held:
+            text = (
+                f"{node.name}: {interface.name} holds {held[0]}, by which this host is reached, "
+                "so it is not taken for a rail."
+            )
             fix = "name the ConnectX-7 interfaces in tandem_rails, or leave netdev out."
             found.append(error("fabric.link.management", text, fix))
     return found

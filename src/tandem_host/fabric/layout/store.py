@@ -90,6 +90,10 @@ class Store:
         disk.settle(self.at("backups"))
         return number
 
+    def forget(self, number: int) -> None:
+        """Drop the copy of a change that was undone: its files are what they were, so it is no original."""
+        shutil.rmtree(self.at("backups", f"{number:04d}"), ignore_errors=True)
+
     def copy(self, number: int) -> Copy:
         """One copy's manifest; raises UnusableError when it is damaged."""
         file = self.at("backups", f"{number:04d}", "manifest.json")
@@ -144,6 +148,11 @@ class Store:
             return {**document, "number": int(document["number"])}
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except PermissionError as problem:
+            text = f"{self.host.name}: {file} may be read by root alone."
+            raise UnusableError(
+                [error("fabric.backup.denied", text, "Run the same command with sudo.")]
+            ) from problem
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise UnusableError([_damaged(self.host, str(file), str(problem))]) from problem
 
@@ -160,5 +169,8 @@ def _me() -> tuple[int, int]:
 
 def _damaged(host: Host, file: str, what: str) -> Finding:
     text = f"{host.name}: {file} is damaged ({what})."
-    fix = f"Look at the copies beside it (ls -lR {Path(file).parent}) and put the files back by hand."
+    fix = (
+        f"Look at the copies (sudo ls -lR {Path(file).parent}), put back by hand "
+        f"what differs, then remove {file}: the next site.yml goes on from what is there."
+    )
     return error("fabric.backup.damaged", text, fix)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem_host.fabric.layout import disk, machine
-from tandem_host.fabric.layout.changes import Change
+from tandem_host.fabric.layout.changes import Change, diff
 from tandem_host.fabric.layout.disk import Look
 from tandem_host.fabric.layout.machine import Machine
 from tandem_host.fabric.layout.plan import Plan, Wish, make
@@ -89,6 +89,8 @@ def restore(host: Host, state_dir: Path, to: str, boot: bool = False) -> dict[st
             problem = on.generate() if boot else _bring(on, [])
         if not damaged:
             store.clear_pending()
+            if waiting is not None and to == "pending":
+                store.forget(waiting["number"])
         if not boot:
             on.disarm()
         if problem:
@@ -106,6 +108,32 @@ def restore(host: Host, state_dir: Path, to: str, boot: bool = False) -> dict[st
             "findings": as_json(findings),
         }
         return store.say(document) if document["changed"] else document
+
+
+def would_restore(host: Host, state_dir: Path, to: str) -> dict[str, Any]:
+    """What ``restore`` would put back, with a diff for people; changes nothing."""
+    store = Store(host, state_dir)
+    waiting = store.pending()
+    kept, damaged = _kept(store, _wanted(store, to, waiting)[1])
+    seen = {path: disk.look(host.path(path)) for path in kept}
+    changes = [
+        Change(path, wanted.content if wanted else None, _text(seen[path]), _text(wanted), "was before")
+        for path, wanted in kept.items()
+        if wanted != seen[path]
+    ]
+    return {
+        "host": host.name,
+        "to": to,
+        "restored": [change.path for change in changes],
+        "changed": bool(changes or waiting),
+        "number": store.current(),
+        "diff": diff(changes),
+        "findings": as_json(damaged),
+    }
+
+
+def _text(seen: Look | None) -> str:
+    return seen.content.decode("utf-8", errors="replace") if seen else ""
 
 
 def _change(store: Store, on: Machine, plan: Plan, deadline: float, seconds: int) -> list[Finding]:
@@ -163,6 +191,7 @@ def _undo_pending(store: Store) -> bool:
     if damaged:
         raise UnusableError(damaged)
     store.clear_pending()
+    store.forget(waiting["number"])
     return True
 
 
@@ -239,4 +268,5 @@ def _edited(store: Store, entries: Sequence[Entry]) -> list[Finding]:
 
 def _netplan(host: Host, problem: str, outcome: str) -> Finding:
     text = f"{host.name}: {problem}; {outcome}."
-    return error("fabric.netplan.failed", text, "sudo netplan generate shows the file and line; mend it.")
+    fix = "`sudo netplan generate`, then `sudo netplan apply`, show it; mend it and run site.yml again."
+    return error("fabric.netplan.failed", text, fix)
