@@ -140,7 +140,7 @@ def test_arguments_that_the_server_refuses(tmp_path: Path) -> None:
 
 def test_a_rank_never_starts_on_a_wrong_mtu_or_without_its_address(tmp_path: Path) -> None:
     for host in HOSTS:
-        on(host, "systemctl stop tandem.target")
+        on(host, "systemctl stop tandem.target tandem-rank.service")
     # At a boot it is right to wait for what may come by itself; here it would only be time.
     unit = "/etc/systemd/system/tandem-fabric.service"
     on("spark-b", f"sed -i 's/--peer-wait [0-9]*/--peer-wait 1/' {unit}; systemctl daemon-reload")
