@@ -231,13 +231,17 @@ def test_a_run_that_is_killed_in_the_middle() -> None:
 
 def test_the_way_to_a_host_is_no_rail(tmp_path: Path) -> None:
     before = files()
-    rails = [{"netdev": "enP7s7", "address": "192.168.200.2/24"}, {"address": "192.168.201.2/24"}]
+    rails = [
+        {"netdev": "enP7s7", "address": "192.168.200.2/24"},
+        {"netdev": "enP2p1s0f0np0", "address": "192.168.201.2/24"},
+    ]
     overlay = tmp_path / "overlay.yml"
     overlay.write_text(json.dumps({"all": {"hosts": {"spark-b": {"tandem_rails": rails}}}}))
     run = fabric("-i", str(overlay))
     assert run.status != 0
     assert f"fabric.link.management: spark-b: enP7s7 holds {PAIR.network}.12" in run.text
     assert files() == before
+    assert fabric().status == 0
 
 
 def test_power_is_cut_while_a_change_is_on_trial() -> None:
