@@ -125,7 +125,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """
         silent_since = clock()
         while clock() - silent_since < window:
-            look = f"systemctl --quiet is-active {_UNIT}.service && echo working || cat {_ANSWER}"
+            # The host waits a little before it says so: each connection costs a slow one seconds.
+            busy = f"systemctl --quiet is-active {_UNIT}.service"
+            wait = f"for i in 1 2 3 4 5 6; do {busy} || break; sleep 0.5; done"
+            look = f"{wait}; {busy} && echo working || cat {_ANSWER}"
             try:
                 outcome = self._low_level_execute_command(look, sudoable=True)
             except AnsibleConnectionFailure:

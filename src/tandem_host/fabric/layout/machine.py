@@ -14,7 +14,7 @@ from tandem_host.host import Host
 #: The timer, and the service of the same name that it starts.
 DEADMAN = "tandem-fabric-deadman"
 _GENERATE_SECONDS = 30
-_APPLY_SECONDS = 45
+_APPLY_SECONDS = 120
 
 
 class Machine(Protocol):
