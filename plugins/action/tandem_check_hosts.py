@@ -7,7 +7,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from tandem.checks.findings import errors, render
+from tandem.checks.findings import report
 from tandem.checks.preflight import Needs, host_findings, platform_for
 from tandem.release.digest import release_digest
 
@@ -62,11 +62,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 for name in names
             },
         )
-        findings = host_findings(facts, needs)
-        result.update(changed=False, findings=findings)
-        if errors(findings):
-            result.update(failed=True, msg=render(errors(findings)))
-        notes = [item for item in findings if item["level"] != "error"]
-        if notes:
-            result["warnings"] = [render([item]) for item in notes]
+        result.update(report(host_findings(facts, needs)))
         return result

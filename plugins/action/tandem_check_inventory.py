@@ -6,8 +6,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from tandem.checks.findings import render
+from tandem.checks.findings import report
 from tandem.checks.inventory import Cluster, Node, inventory_findings
+from tandem.checks.plain import plain
 
 DOCUMENTATION = r"""
 module: tandem_check_inventory
@@ -46,7 +47,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 Node(
                     name=str(name),
                     management=str(hostvars[name].get("ansible_host", name)),
-                    rails=_plain(hostvars[name].get("tandem_rails")),
+                    rails=plain(hostvars[name].get("tandem_rails")),
                 )
                 for name in dict.fromkeys([*head, *workers])
             ],
@@ -56,17 +57,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             ports=dict(arguments["ports"]),
             absolute_paths=dict(arguments.get("absolute_paths", {})),
         )
-        findings = inventory_findings(cluster)
-        result.update(changed=False, findings=findings)
-        if findings:
-            result.update(failed=True, msg=render(findings))
+        result.update(report(inventory_findings(cluster)))
         return result
-
-
-def _plain(value: Any) -> Any:
-    """Containers and scalars without Ansible's lazy wrappers, so that messages show plain values."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, str) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
@@ -32,6 +31,11 @@ _UNIT = "tandem-fabric-change"
 _ANSWER = f"/run/{_UNIT}.json"
 _LEAST_WINDOW = 10
 _PAUSE = 0.5
+# The host waits a little before it says that it is at work: each connection costs a slow one seconds.
+_BUSY = f"systemctl --quiet is-active {_UNIT}.service"
+_LOOK = (
+    f"for i in 1 2 3 4 5 6; do {_BUSY} || break; sleep 0.5; done; {_BUSY} && echo working || cat {_ANSWER}"
+)
 # ssh gives a connection up after 3 unanswered questions, one every 2 s.
 _OWN_CONNECTION = {
     "ssh_args": "-o ControlMaster=no -o ControlPath=none -o ServerAliveInterval=2 -o ServerAliveCountMax=3",
@@ -64,13 +68,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         on_trial = document.get("deadline") is not None
         result.update(
             changed=bool(document.get("applied") or document.get("restored")),
-            document=document,
             deadline=document.get("deadline"),
             reverts_at=reverts_at if on_trial else "",
         )
         if errors(findings):
             result.update(failed=True, msg=render(errors(findings)))
-            result.pop("document")
+        else:
+            result["document"] = document
         return result
 
     def _would(self, program: list[str], host: str, result: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +98,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         answer = ["--property=UMask=0077", f"--property=StandardOutput=truncate:{_ANSWER}"]
         start = shlex.join(["systemd-run", *unit, *answer, *program])
         # Another run's may be under way still; nobody else's answer may be taken for this one's.
-        wait = f"for i in $(seq 60); do systemctl --quiet is-active {_UNIT}.service || break; sleep 1; done"
+        wait = f"for i in $(seq 60); do {_BUSY} || break; sleep 1; done"
         try:
             outcome = self._low_level_execute_command(f"{wait}; rm -f {_ANSWER}; {start}", sudoable=True)
         except AnsibleConnectionFailure:
@@ -105,11 +109,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _asked_anew(self, window: int) -> dict[str, Any] | None:
         """The program's document, over connections that nothing before or after this task uses."""
         if self._connection.transport != "ssh":
-            return self._answer(window, time.monotonic)
+            return self._answer(window)
         usual = {name: self._connection.get_option(name) for name in _OWN_CONNECTION}
         self._use(_OWN_CONNECTION)
         try:
-            return self._answer(window, time.monotonic)
+            return self._answer(window)
         finally:
             self._use(usual)
             self._forget()
@@ -118,25 +122,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         for name, value in options.items():
             self._connection.set_option(name, value)
 
-    def _answer(self, window: int, clock: Callable[[], float]) -> dict[str, Any] | None:
+    def _answer(self, window: int) -> dict[str, Any] | None:
         """The program's document, once it is whole; None when the host stays silent for the window.
 
         A host that answers and works on has all its time: what runs on it is bounded there.
         """
-        silent_since = clock()
-        while clock() - silent_since < window:
-            # The host waits a little before it says so: each connection costs a slow one seconds.
-            busy = f"systemctl --quiet is-active {_UNIT}.service"
-            wait = f"for i in 1 2 3 4 5 6; do {busy} || break; sleep 0.5; done"
-            look = f"{wait}; {busy} && echo working || cat {_ANSWER}"
+        silent_since = time.monotonic()
+        while time.monotonic() - silent_since < window:
             try:
-                outcome = self._low_level_execute_command(look, sudoable=True)
+                outcome = self._low_level_execute_command(_LOOK, sudoable=True)
             except AnsibleConnectionFailure:
                 time.sleep(_PAUSE)
                 continue
             text = str(outcome["stdout"]).strip()
             if text == "working":
-                silent_since = clock()
+                silent_since = time.monotonic()
             else:
                 try:
                     document = json.loads(text)

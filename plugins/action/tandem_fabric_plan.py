@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from tandem.checks.findings import errors, render
+from tandem.checks.plain import plain
 from tandem.host_tool import build
 
 DOCUMENTATION = r"""
@@ -51,7 +52,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if arguments.get("renderer"):
             options += ["--renderer", str(arguments["renderer"])]
         script = _SCRIPT.format(
-            cluster=shlex.quote(json.dumps(_plain(arguments["cluster"]))), options=shlex.join(options)
+            cluster=shlex.quote(json.dumps(plain(arguments["cluster"]))), options=shlex.join(options)
         )
         answer = self._low_level_execute_command(script, in_data=build(), sudoable=True)
         host = (task_vars or {}).get("inventory_hostname", "")
@@ -79,12 +80,3 @@ def _addresses(name: str) -> list[str]:
         return sorted({str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}) if name else []
     except OSError:
         return []
-
-
-def _plain(value: Any) -> Any:
-    """Containers and scalars without Ansible's own types, for json."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, str) else value

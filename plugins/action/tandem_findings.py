@@ -7,7 +7,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from tandem.checks.answers import answered_findings, findings_text, of_host
-from tandem.checks.findings import errors, render
+from tandem.checks.findings import errors, report
 
 DOCUMENTATION = r"""
 module: tandem_findings
@@ -40,13 +40,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         answer = arguments.get("answer") or {"rc": 0}
         answered = answered_findings(str(answer.get("stdout", "")))
         found = [*of_host(answered, host), *(arguments.get("findings") or [])]
-        result.update(changed=False, findings=found)
-        failures = [render(errors(found))] if errors(found) else []
+        result.update(report(found))
+        failures = [result["msg"]] if "msg" in result else []
         if answer["rc"] != 0 and not errors(answered):
             failures.insert(0, findings_text(str(answer["stdout"]), host, str(answer.get("stderr", ""))))
         if failures:
             result.update(failed=True, msg="\n".join(failures) + str(arguments.get("consequence") or ""))
-        warnings = [render([item]) for item in found if item["level"] == "warning"]
-        if warnings:
-            result["warnings"] = warnings
         return result

@@ -120,6 +120,11 @@ def tandem_fabric_reverts(names: Iterable[str], hostvars: Mapping[str, Any]) -> 
     return f" The hosts go back to their former configuration by themselves: {listing}."
 
 
+def tandem_rank_runs(state: str) -> bool:
+    """Whether what ``systemctl is-active`` says of a rank means that it needs the rails."""
+    return state in _RANK_RUNS
+
+
 def tandem_bench_plan(  # noqa: PLR0917 - a filter has no keywords in a template
     names: Iterable[str],
     hostvars: Mapping[str, Any],
@@ -137,7 +142,7 @@ def tandem_bench_plan(  # noqa: PLR0917 - a filter has no keywords in a template
     serving = [
         name
         for name, known in hosts.items()
-        if known.get("__rdma_fabric_rank_state", {}).get("stdout") in _RANK_RUNS
+        if tandem_rank_runs(known.get("__rdma_fabric_rank_state", {}).get("stdout", ""))
     ]
     answer = _document(hosts[head].get("__rdma_fabric_measured", {}).get("stdout", ""))
     reason = "" if answer.get("measured") else str(answer.get("reason") or "nothing was measured yet")
@@ -203,6 +208,7 @@ class FilterModule:
             "tandem_nodes": tandem_nodes,
             "tandem_platform": tandem_platform,
             "tandem_rank_matches": tandem_rank_matches,
+            "tandem_rank_runs": tandem_rank_runs,
             "tandem_release_digest": tandem_release_digest,
             "tandem_start_failure": tandem_start_failure,
             "tandem_verdict": tandem_verdict,

@@ -27,6 +27,11 @@ class Interface:
     master: str | None = None
 
 
+def held(interfaces: Iterable[Interface]) -> list[Address]:
+    """Every address that the host holds on these interfaces."""
+    return [own.ip for interface in interfaces for own in interface.addresses]
+
+
 def parse(text: str) -> tuple[Interface, ...]:
     """Read the output of ``ip -j addr``; raises ValueError when it is something else."""
     data = parse_json(text)

@@ -14,6 +14,7 @@ CLUSTER_FILE = Path("/etc/tandem/cluster.json")
 SERVE_FILE = Path("/etc/tandem/serve.json")
 FABRIC_ENV_FILE = Path("/run/tandem/fabric.env")
 FABRIC_RECORD_FILE = Path("/run/tandem/fabric.json")
+FABRIC_STATE_DIR = Path("/var/lib/tandem/fabric")
 STATE_FILE = Path("/run/tandem/rank/rank.json")
 _LONGEST_SECONDS = 7 * 24 * 3600.0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from tandem.checks.findings import render
+
 _COLUMNS = ("test", "rail", "from", "to", "figure", "of baseline", "class")
 
 
@@ -50,8 +52,11 @@ def table(document: dict[str, Any]) -> list[str]:
     if kept.get("saved"):
         lines.append(f"These are the baseline now: {kept['file']}")
     notes = [item for item in document.get("findings", []) if item["level"] == "warning"]
-    lines += [f"{item['code']}: {item['message']} Fix: {item['fix']}" for item in notes]
-    return [*lines, f"class of the pair: {document.get('class', 'unknown')}"]
+    return [
+        *lines,
+        *(render([item]) for item in notes),
+        f"class of the pair: {document.get('class', 'unknown')}",
+    ]
 
 
 def _row(figure: dict[str, Any]) -> tuple[str, ...]:

@@ -30,6 +30,16 @@ def render(findings: Iterable[Finding | dict[str, Any]]) -> str:
     return "\n".join(f"{item['code']}: {item['message']} Fix: {item['fix']}" for item in findings)
 
 
+def report(findings: Iterable[Finding]) -> dict[str, Any]:
+    """The findings as the result of an action that changes nothing: errors fail it, warnings are shown."""
+    found = list(findings)
+    result: dict[str, Any] = {"changed": False, "findings": found}
+    if errors(found):
+        result |= {"failed": True, "msg": render(errors(found))}
+    warnings = [render([item]) for item in found if item["level"] == "warning"]
+    return result | ({"warnings": warnings} if warnings else {})
+
+
 def errors(findings: Iterable[Finding]) -> list[Finding]:
     """Only those of level ``error``."""
     return [item for item in findings if item["level"] == "error"]

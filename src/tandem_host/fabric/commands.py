@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tandem_host import addresses, cluster
 from tandem_host.cluster import Cluster, Node
 from tandem_host.fabric import envfile, environment, local, rails
 from tandem_host.fabric.rails import RailState
@@ -40,18 +39,14 @@ class Situation:
 
 def look(host: Host, config: Path, rank: int | None) -> Situation:
     """What the host is now; the environment is empty when anything is wrong."""
-    described = cluster.read(config)
-    interfaces = addresses.read(host)
-    held = [own.ip for interface in interfaces for own in interface.addresses]
-    node = cluster.own_node(described, rank, held, host.name)
-    seen = rails.view(host, described, interfaces)
-    states, findings = rails.find(seen, described, node)
-    findings += local.findings(seen, described, node, states)
+    here = rails.look(host, config, rank)
+    described, node, seen, states = here.cluster, here.node, here.seen, here.rails
+    findings = [*here.findings, *local.findings(seen, described, node, states)]
     if described.fabric.rdma and described.fabric.gid_policy == "pin":
         findings += environment.pin_findings(node, states)
     env: dict[str, str] = {}
     if not has_errors(findings):
-        env = environment.build(described, node, states, seen.ports, [item.name for item in interfaces])
+        env = environment.build(described, node, states, seen.ports, [item.name for item in seen.interfaces])
         findings += _unfit(node, env)
         if has_errors(findings):
             env = {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tandem_host import addresses
 from tandem_host.addresses import Interface, InterfaceAddress
-from tandem_host.cluster import Cluster, Node, Rail
+from tandem_host.cluster import Cluster, Node, Rail, own_node
+from tandem_host.cluster import read as read_cluster
 from tandem_host.fabric import gids, hcas
 from tandem_host.fabric.hcas import HcaPort
 from tandem_host.findings import Finding, error, warning
@@ -54,6 +56,27 @@ class View:
     host: Host
     interfaces: tuple[Interface, ...]
     ports: tuple[HcaPort, ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the host is now, against its cluster.json: its node, what was read, its rails, what is wrong."""
+
+    cluster: Cluster
+    node: Node
+    seen: View
+    rails: list[RailState]
+    findings: list[Finding]
+
+
+def look(host: Host, config: Path, rank: int | None) -> Look:
+    """Look at the host once; raises UnusableError when it or its cluster.json cannot be read."""
+    described = read_cluster(config)
+    interfaces = addresses.read(host)
+    node = own_node(described, rank, addresses.held(interfaces), host.name)
+    seen = view(host, described, interfaces)
+    states, findings = find(seen, described, node)
+    return Look(described, node, seen, states, findings)
 
 
 def view(host: Host, cluster: Cluster, interfaces: tuple[Interface, ...]) -> View:

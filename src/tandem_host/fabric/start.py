@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tandem_host.arguments import FABRIC_STATE_DIR
 from tandem_host.fabric import envfile, peers, record
 from tandem_host.fabric.checks import devices, every
 from tandem_host.fabric.commands import Situation, keep, look
@@ -30,7 +31,7 @@ _MAY_COME = frozenset(
 # What this host lacks comes within a minute of its boot or not at all; a peer may take much longer to boot.
 _OWN_SECONDS = 60.0
 # There while a change of the rails waits to be proved (``fabric apply``).
-_ON_TRIAL = "/var/lib/tandem/fabric/pending.json"
+_ON_TRIAL = FABRIC_STATE_DIR / "pending.json"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Plan:
 
 
 def _node(host: Host, described: Cluster, rank: int | None) -> Node:
-    held = [own.ip for item in addresses.read(host) for own in item.addresses] if rank is None else []
+    held = addresses.held(addresses.read(host)) if rank is None else []
     return cluster.own_node(described, rank, held, host.name)
 
 

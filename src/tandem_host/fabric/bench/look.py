@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from tandem_host import addresses, cluster
 from tandem_host.cluster import Cluster, Node
 from tandem_host.fabric import rails
 from tandem_host.fabric.bench import facts, jobs
@@ -47,9 +46,6 @@ class Here:
 
 def look(host: Host, config: Path, rank: int | None) -> Here:
     """The host as it is now, with what is wrong with its rails; raises UnusableError."""
-    described = cluster.read(config)
-    interfaces = addresses.read(host)
-    held = [own.ip for interface in interfaces for own in interface.addresses]
-    node = cluster.own_node(described, rank, held, host.name)
-    states, findings = rails.find(rails.view(host, described, interfaces), described, node)
-    return Here(host, described, node, tuple(states), facts.gather(host, node.name, states), tuple(findings))
+    here = rails.look(host, config, rank)
+    known = facts.gather(host, here.node.name, here.rails)
+    return Here(host, here.cluster, here.node, tuple(here.rails), known, tuple(here.findings))

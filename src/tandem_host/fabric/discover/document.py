@@ -72,9 +72,9 @@ def _wanted(
     if config is None:
         return _Wanted(), []
     described = cluster.read(config)
-    held = [own.ip for interface in interfaces for own in interface.addresses]
     try:
-        return _Wanted(described, cluster.own_node(described, rank, held, host.name)), []
+        node = cluster.own_node(described, rank, addresses.held(interfaces), host.name)
+        return _Wanted(described, node), []
     except UnusableError as problem:
         if problem.status == 2:  # noqa: PLR2004 - a rank that does not exist was asked for
             raise

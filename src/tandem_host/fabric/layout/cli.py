@@ -11,7 +11,6 @@ from tandem_host import arguments
 if TYPE_CHECKING:
     from tandem_host.fabric.layout.plan import Wish
 
-_STATE_DIR = Path("/var/lib/tandem/fabric")
 _NETPLAN_FILE = "/etc/netplan/60-tandem-fabric.yaml"
 
 
@@ -26,7 +25,9 @@ def register(commands: Any) -> None:
     for parser in (plan, apply):
         _add_wish(parser)
     for parser in (plan, apply, confirm, restore):
-        parser.add_argument("--state-dir", type=Path, default=_STATE_DIR, metavar="DIR", help="the copies")
+        parser.add_argument(
+            "--state-dir", type=Path, default=arguments.FABRIC_STATE_DIR, metavar="DIR", help="the copies"
+        )
     apply.add_argument(
         "--confirm-within",
         type=arguments.count,

@@ -90,8 +90,8 @@ def make(host: Host, wish: Wish) -> Plan:
     """Look at the host and say what must change; raises UnusableError where that cannot be known."""
     described = cluster.read(wish.config)
     interfaces = addresses.read(host)
-    held = [own.ip for interface in interfaces for own in interface.addresses]
-    node, findings = cages.choose(host, cluster.own_node(described, wish.rank, held, host.name))
+    own = cluster.own_node(described, wish.rank, addresses.held(interfaces), host.name)
+    node, findings = cages.choose(host, own)
     if has_errors(findings):
         return Plan(node, (), "none", "", (), (), tuple(findings))
     netdevs = [str(rail.netdev) for rail in node.rails]
@@ -99,12 +99,12 @@ def make(host: Host, wish: Wish) -> Plan:
     findings += _reached_by(node, netdevs, interfaces, wish.management)
     found, problems = _read(host, netdevs, wish.netplan_file)
     findings += problems
-    own = host.path(wish.netplan_file)
-    layout = known.name(found, own.exists())
+    file = host.path(wish.netplan_file)
+    layout = known.name(found, file.exists())
     text = render.text(described, node, wish.renderer)
     if has_errors(findings):
         return Plan(node, found, layout, text, (), (), tuple(findings))
-    wanted = [*_taken_over(found), *_own_file(own, wish.netplan_file, text)]
+    wanted = [*_taken_over(found), *_own_file(file, wish.netplan_file, text)]
     if found:
         findings.append(_told(node, found, layout))
     live = _live(host, described, node, interfaces) if not wanted else []

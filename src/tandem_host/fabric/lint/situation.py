@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tandem_host import addresses, cluster
+from tandem_host import addresses
 from tandem_host.addresses import Interface
 from tandem_host.cluster import Cluster, Node
 from tandem_host.fabric import hcas, rails
@@ -44,12 +44,11 @@ class Situation:
 
 def read(host: Host, config: Path | None, rank: int | None) -> Situation:
     """Look at the host once; raises UnusableError when the host or its cluster.json cannot be read."""
-    interfaces = addresses.read(host)
-    ports = hcas.read(host)
     if config is None:
-        return Situation(host, interfaces, ports)
-    described = cluster.read(config)
-    held = [own.ip for interface in interfaces for own in interface.addresses]
-    node = cluster.own_node(described, rank, held, host.name)
-    states, findings = rails.find(rails.view(host, described, interfaces), described, node)
-    return Situation(host, interfaces, ports, described, node, tuple(states), tuple(findings))
+        return Situation(host, addresses.read(host), hcas.read(host))
+    here = rails.look(host, config, rank)
+    # All ports of the host, where the rails need none as well.
+    ports = here.seen.ports or hcas.read(host)
+    return Situation(
+        host, here.seen.interfaces, ports, here.cluster, here.node, tuple(here.rails), tuple(here.findings)
+    )
