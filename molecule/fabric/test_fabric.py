@@ -103,17 +103,17 @@ def rdma_passes(seen: dict[str, Seen]) -> None:
     serve, ask = [], []
     for rail, (own, peer) in enumerate(zip(*ADDRESSES.values(), strict=True)):
         here, there = (
-            "timeout 60 ib_write_bw --report_gbits -F -s 65536 -n 100 -p {} -d {hca} -x {gid_index}".format(
+            "timeout 240 ib_write_bw --report_gbits -F -s 65536 -n 100 -p {} -d {hca} -x {gid_index}".format(
                 18515 + rail, **seen[host].resolved["rails"][rail]
             )
             for host in HOSTS
         )
         serve += [
             f"systemd-run -q --collect --unit=bandwidth{rail} {there}",
-            f"systemd-run -q --collect --unit=ping{rail} timeout 60 rping -s -a {peer} -C 3",
-            f"for i in $(seq 40); do ss -Hltn sport = :{18515 + rail} | grep -q . && break; sleep 0.25; done",
+            f"systemd-run -q --collect --unit=ping{rail} timeout 240 rping -s -a {peer} -C 3",
+            f"for i in $(seq 99); do ss -Hltn sport = :{18515 + rail} | grep -q . && break; sleep 0.5; done",
         ]
-        ask += [f"{here} {peer}", f"timeout 30 rping -c -v -a {peer} -I {own} -C 3"]
+        ask += [f"{here} {peer}", f"timeout 120 rping -c -v -a {peer} -I {own} -C 3"]
     on("spark-b", "\n".join(serve))
     said = on("spark-a", "\n".join(ask))
     measured = [line.split() for line in said.splitlines() if line.strip().startswith("65536")]
@@ -240,7 +240,7 @@ def test_a_fault_fails_closed_and_is_told(harm: str, mend: str, code: str, fix: 
     assert fix in finding["fix"]
     happens(
         mend,
-        f"""for i in $(seq 20); do systemctl start {UNIT} && break; systemctl reset-failed {UNIT}; sleep 0.5
+        f"""for i in $(seq 60); do systemctl start {UNIT} && break; systemctl reset-failed {UNIT}; sleep 0.5
         done; [ -e {ENV_FILE} ]""",
     )
 

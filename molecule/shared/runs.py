@@ -96,7 +96,7 @@ def on(host: str, script: str, check: bool = True) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
     assert not check or outcome.returncode == 0, outcome.stdout + outcome.stderr
     return outcome.stdout.strip()

@@ -17,7 +17,7 @@ from tandem.lab.spec import Host, Lab, LabError
 class Qemu:
     """Hosts as virtual machines."""
 
-    boot_seconds = 300
+    boot_seconds = 480
 
     def ensure_image(self) -> Path:
         """The folder with the disk that the hosts' disks stand on, the kernel and its initial RAM disk."""
