@@ -36,11 +36,8 @@ _BUSY = f"systemctl --quiet is-active {_UNIT}.service"
 _LOOK = (
     f"for i in 1 2 3 4 5 6; do {_BUSY} || break; sleep 0.5; done; {_BUSY} && echo working || cat {_ANSWER}"
 )
-# ssh gives a connection up after 3 unanswered questions, one every 2 s.
-_OWN_CONNECTION = {
-    "ssh_args": "-o ControlMaster=no -o ControlPath=none -o ServerAliveInterval=2 -o ServerAliveCountMax=3",
-    "timeout": 5,
-}
+# The shortest times, in seconds: for a connection to be made, and between 3 unanswered questions of ssh.
+_CONNECT, _ALIVE = 5, 2
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -110,8 +107,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """The program's document, over connections that nothing before or after this task uses."""
         if self._connection.transport != "ssh":
             return self._answer(window)
-        usual = {name: self._connection.get_option(name) for name in _OWN_CONNECTION}
-        self._use(_OWN_CONNECTION)
+        own = _own_connection(window)
+        usual = {name: self._connection.get_option(name) for name in own}
+        self._use(own)
         try:
             return self._answer(window)
         finally:
@@ -153,6 +151,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             self._connection.reset()
         except (AnsibleConnectionFailure, AttributeError, OSError):
             return
+
+
+def _own_connection(window: int) -> dict[str, Any]:
+    """Options of ssh for several attempts within the window: a slow host has a long one."""
+    alive = max(_ALIVE, window // 20)
+    fixed = "-o ControlMaster=no -o ControlPath=none -o ServerAliveCountMax=3"
+    return {
+        "ssh_args": f"{fixed} -o ServerAliveInterval={alive}",
+        "timeout": max(_CONNECT, window // 4),
+    }
 
 
 def _lost(host: str, problem: str, window: int, reverts_at: str) -> str:

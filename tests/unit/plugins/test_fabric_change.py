@@ -84,7 +84,10 @@ def test_a_connection_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "/t fabric apply" in host.asked[0]
 
 
-def test_the_connection_of_the_other_tasks_is_neither_asked_nor_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("window", "connect"), [(10, 5), (30, 7), (240, 60)])
+def test_the_connection_of_the_other_tasks_is_neither_asked_nor_kept(
+    monkeypatch: pytest.MonkeyPatch, window: int, connect: int
+) -> None:
     """It may be dead without knowing it, as when the management address was away while something was sent."""
     connection = Connection()
     asked = []
@@ -93,9 +96,9 @@ def test_the_connection_of_the_other_tasks_is_neither_asked_nor_kept(monkeypatch
         asked.append((connection.options["ssh_args"] == "shared", connection.options["timeout"]))
         return {"rc": 0, "stdout": json.dumps(DONE), "stderr": ""}
 
-    answer = run(change, monkeypatch, host, connection, tool="/t", arguments=[])
+    answer = run(change, monkeypatch, host, connection, tool="/t", arguments=[], reconnect_seconds=window)
     assert answer["changed"]
-    assert asked == [(True, 15), (False, 5)]
+    assert asked == [(True, 15), (False, connect)]
     assert connection.resets == ["shared"]
 
 
