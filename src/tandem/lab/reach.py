@@ -29,7 +29,12 @@ def ask(owner: Owner, host: Host, script: str, timeout: float = 30) -> str:
     """What ``script`` prints on the host, or what ssh says; empty where it does not answer in time."""
     try:
         outcome = subprocess.run(
-            [*ssh(owner, host), script], capture_output=True, text=True, check=False, timeout=timeout
+            [*ssh(owner, host), script],
+            stdin=subprocess.DEVNULL,  # ssh would make the caller's non-blocking
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
         )
     except subprocess.TimeoutExpired:
         return ""
