@@ -173,7 +173,6 @@ def killed_run(task: str, scratch: Path) -> None:
         command("site.yml", scratch=scratch),
         cwd=PROJECT,
         env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

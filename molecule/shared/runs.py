@@ -74,7 +74,6 @@ def play(
         command(playbook, variables, hosts, *options, scratch=scratch),
         cwd=PROJECT,
         env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,  # an input that ssh had before may be non-blocking, which Ansible refuses
         capture_output=True,
         text=True,
         check=False,
@@ -106,8 +105,5 @@ def on(host: str, script: str, check: bool = True) -> str:
 def lab(*arguments: str) -> None:
     """Run ``tandem lab`` on this scenario's lab."""
     subprocess.run(
-        ["tandem", "lab", arguments[0], "--name", LAB, *arguments[1:]],
-        env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        check=True,
+        ["tandem", "lab", arguments[0], "--name", LAB, *arguments[1:]], env=ENVIRONMENT, check=True
     )

@@ -19,8 +19,8 @@ short_description: Change the rails of a host as a unit of its own, and wait for
 description:
   - Starts C(tandem-host fabric) as a transient unit, which goes on when the connection is lost, and asks for
     its answer until it is there. Only after a window of time without an answer has the host been lost.
-  - Every question has a connection of its own that is given up after a few seconds. One that was open while
-    the management address was away can stay silent much longer, and is closed at the end.
+  - Every question has a connection of its own that is given up after a part of that window. One that was
+    open while the management address was away can stay silent much longer, and is closed at the end.
 options:
   tool: {type: path, required: true, description: Where tandem-host is on the host.}
   arguments: {type: list, elements: str, required: true, description: What follows C(tandem-host fabric).}
@@ -37,7 +37,8 @@ _LOOK = (
     f"for i in 1 2 3 4 5 6; do {_BUSY} || break; sleep 0.5; done; {_BUSY} && echo working || cat {_ANSWER}"
 )
 # The shortest times, in seconds: for a connection to be made, and between 3 unanswered questions of ssh.
-_CONNECT, _ALIVE = 5, 2
+_LEAST_CONNECT = 5
+_LEAST_ALIVE = 2
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -155,11 +156,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 def _own_connection(window: int) -> dict[str, Any]:
     """Options of ssh for several attempts within the window: a slow host has a long one."""
-    alive = max(_ALIVE, window // 20)
+    alive = max(_LEAST_ALIVE, window // 20)
     fixed = "-o ControlMaster=no -o ControlPath=none -o ServerAliveCountMax=3"
     return {
         "ssh_args": f"{fixed} -o ServerAliveInterval={alive}",
-        "timeout": max(_CONNECT, window // 4),
+        "timeout": max(_LEAST_CONNECT, window // 4),
     }
 
 

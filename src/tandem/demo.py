@@ -60,9 +60,6 @@ def up(name: Name = "demo", network: Network = "10.231.7") -> None:
         lab(name, network)
     with tempfile.TemporaryDirectory() as scratch:
         stages_file = Path(scratch) / "stages.json"
-        # ssh, which ran before, may have made them non-blocking for all who share them; Ansible refuses that.
-        for descriptor in (0, 1, 2):
-            os.set_blocking(descriptor, True)
         outcome = subprocess.run(
             ["ansible-playbook", "-i", "inventory/lab", "site.yml"],
             cwd=PROJECT,

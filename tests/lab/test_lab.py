@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,26 @@ def test_each_host_has_its_own_processes() -> None:
     """A shared control group would show the other host's processes as 0."""
     script = "find /sys/fs/cgroup -name cgroup.procs -exec cat {} + | sort -u | grep -cx 0"
     assert [on(host, script) for host in ("spark-a", "spark-b")] == ["0", "0"]
+
+
+def test_a_question_that_is_given_up_leaves_the_callers_input_as_it_was() -> None:
+    """ssh that is killed leaves it non-blocking, and Ansible refuses to run with that."""
+    given, other = os.pipe()
+    question = f"""
+from pathlib import Path
+from tandem.lab import manage, reach
+from tandem.lab.client import Owner
+from tandem.lab.spec import client_directory
+owner = Owner(0, 0, client_directory(Path.home(), "{NAME}"))
+print(reach.ask(owner, manage.existing("{NAME}").host("spark-a"), "sleep 9", timeout=1) or "given up")
+"""
+    asked = subprocess.run(
+        [sys.executable, "-c", question], stdin=given, capture_output=True, text=True, check=True
+    )
+    assert asked.stdout == "given up\n"
+    assert os.get_blocking(given)
+    os.close(given)
+    os.close(other)
 
 
 def test_the_network_of_another_is_refused() -> None:

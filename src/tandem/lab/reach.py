@@ -30,7 +30,7 @@ def ask(owner: Owner, host: Host, script: str, timeout: float = 30) -> str:
     try:
         outcome = subprocess.run(
             [*ssh(owner, host), script],
-            stdin=subprocess.DEVNULL,  # ssh would make the caller's non-blocking
+            stdin=subprocess.DEVNULL,  # ssh makes it non-blocking, and leaves it so when it is killed
             capture_output=True,
             text=True,
             check=False,
