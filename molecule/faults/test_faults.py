@@ -86,17 +86,19 @@ def test_a_file_that_changed_on_the_worker(tmp_path: Path) -> None:
 
 @pytest.fixture
 def spoilt_wheelhouse(tmp_path: Path) -> Iterator[Path]:
-    """A wheelhouse in which one wheel has another byte, behind the back of the index."""
+    """A wheelhouse in which one wheel of every release has another byte, behind the back of the index."""
     source = Path(ENVIRONMENT.get("TANDEM_WHEELHOUSE", str(Path.home() / ".cache/tandem/wheels")))
     copy = tmp_path / "wheels"
     shutil.copytree(source, copy, copy_function=os.link)
-    [wheel] = copy.glob("*/idna-*.whl")
-    times = wheel.stat()
-    content = bytearray(wheel.read_bytes())
-    content[len(content) // 2] ^= 1
-    wheel.unlink()
-    wheel.write_bytes(content)
-    os.utime(wheel, ns=(times.st_atime_ns, times.st_mtime_ns))
+    wheels = list(copy.glob("*/idna-*.whl"))
+    assert wheels, source
+    for wheel in wheels:
+        times = wheel.stat()
+        content = bytearray(wheel.read_bytes())
+        content[len(content) // 2] ^= 1
+        wheel.unlink()
+        wheel.write_bytes(content)
+        os.utime(wheel, ns=(times.st_atime_ns, times.st_mtime_ns))
     yield copy
     shutil.rmtree(copy)
 
